@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from tests.worker.support import Place, alive
-from turnabout.worker import AsyncMessage, GiveUp, Message
+from turnabout.worker import AsyncMessage, Defer, GiveUp, Message
 
 
 def errors(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
@@ -108,3 +108,60 @@ def test_a_failure_that_the_database_does_not_count_says_so(
     check()
     (record,) = errors(caplog)
     assert record.getMessage().endswith("not counted, as its lease was lost: the message is leased")
+
+
+class Rude(Exception):
+    """It raises at whatever it is asked for."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+    __repr__ = __str__
+
+    @property
+    def __notes__(self) -> list[str]:
+        raise RuntimeError("no notes")
+
+
+class Unsaid(GiveUp):
+    __str__ = Rude.__str__
+
+
+class Unmade(Defer):
+    def __init__(self) -> None:
+        """Without what one is made of."""
+
+
+def caused() -> Exception:
+    error = ValueError("outer")
+    error.__cause__ = Rude(Rude())
+    return error
+
+
+RUDE = {"text": Rude, "argument": lambda: ValueError(Rude()), "cause": caused, "give up": Unsaid}
+RUDE |= {"defer": Unmade}
+
+
+@pytest.mark.parametrize("kind", RUDE)
+def test_an_error_that_raises_costs_no_place(caplog: pytest.LogCaptureFixture, kind: str) -> None:
+    """Whatever is done with what a handler raised: the next message is handled."""
+
+    @alive
+    async def check(place: Place) -> None:
+        await place.queue.create(backoff_seconds=3600)
+        worker = place.worker()
+
+        @worker.handler("work")
+        def handle(message: Message) -> object:
+            if message.text() == "bad":
+                raise RUDE[kind]()  # noqa: RSE102 - a function
+            return Rude() if message.text() == "odd" else None
+
+        stats = await place.worked_off(worker, "bad", "odd", "good")
+        assert (stats.handled, stats.failed) == (2, 1)
+        (left,) = [one for one in await place.queue.peek() if one.text() == "bad"] or [None]
+        assert left is None if kind == "give up" else left is not None
+
+    check()
+    (record,) = errors(caplog)
+    assert "failed on message 1" in record.getMessage()

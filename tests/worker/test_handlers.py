@@ -222,28 +222,31 @@ async def test_a_handler_that_forgot_async_def_is_told(place: Place) -> None:
 
 @pytest.mark.parametrize("colour", ["sync", "async"])
 @alive
-async def test_system_exit_fails_the_message_and_stops_the_worker(
+async def test_a_handler_s_exit_fails_its_message_and_not_the_worker(
     place: Place, colour: str
 ) -> None:
+    """Argparse and click end so; also where it is none of its own, such as a generator's."""
     worker = place.worker()
+    ends = {b"x": SystemExit(0), b"y": GeneratorExit(), b"z": asyncio.CancelledError()}
+    await place.queue.create(backoff_seconds=3600)
     if colour == "sync":
 
         @worker.handler("work")
-        def handle(_message: Message) -> None:
-            raise SystemExit(3)
+        def handle(message: Message) -> None:
+            if message.payload in ends:
+                raise ends[message.payload]
 
     else:
 
         @worker.handler("work")
-        async def handle_async(_message: AsyncMessage) -> None:
-            raise SystemExit(3)
+        async def handle_async(message: AsyncMessage) -> None:
+            if message.payload in ends:
+                raise ends[message.payload]
 
-    await place.send("x", "y")
-    with pytest.raises(SystemExit, match="3"):
-        await worker.run_async()
-    first, second = await place.queue.peek()
-    assert (first.failures, second.failures) == (1, 0)
-    assert second.state == "ready"
+    stats = await place.worked_off(worker, "x", "y", "z", "good")
+    assert (stats.handled, stats.failed) == (1, 3)
+    errors = [str(one.error).splitlines()[-1] for one in await place.queue.peek()]
+    assert errors == ["SystemExit: 0", "GeneratorExit", "asyncio.exceptions.CancelledError"]
 
 
 @alive

@@ -150,7 +150,9 @@ def test_processes_stop_when_their_parent_is_killed(yard: Yard) -> None:
     yard.until(lambda: not any(_runs(pid) for pid in children))
 
 
-def test_a_child_that_crashes_once_is_started_again(here: Yard) -> None:
+@pytest.mark.parametrize("code", [9, 0])
+def test_a_child_that_ends_untold_is_started_again(here: Yard, code: int) -> None:
+    """Also with code 0: any library may say that."""
     here.queue.send("x")
     target = here.module(
         "fragile",
@@ -158,10 +160,10 @@ def test_a_child_that_crashes_once_is_started_again(here: Yard) -> None:
         @worker.handler("work")
         def handle(message):
             if message.attempt == 1:
-                os._exit(9)
+                os._exit(CODE)
             note("done", message.crashes)
             worker.stop()
-        """,
+        """.replace("CODE", str(code)),
     )
     assert run_processes(target, 1) == 0
     assert here.lines("done") == ["1"]
@@ -180,6 +182,13 @@ def test_children_that_keep_crashing_end_it_with_an_error(
     )
     monkeypatch.setattr("turnabout.worker.processes.RESTART_SECONDS", 0.01)
     assert run_processes(target, 2) == 1
+
+
+def test_a_module_that_ends_the_process_is_told(here: Yard) -> None:
+    target = here.module("script", "exit(0)")
+    for n in (1, 2):
+        with pytest.raises(UsageError, match=r"script' calls exit\(0\) while it is imported"):
+            run_processes(target, n)
 
 
 def test_a_child_that_has_handled_enough_is_replaced(here: Yard) -> None:

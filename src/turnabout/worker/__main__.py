@@ -9,6 +9,7 @@ import sys
 
 from turnabout.words.errors import TurnaboutError
 from turnabout.worker.processes import (
+    ALL_DONE,
     HUNG,
     URL_VARIABLE,
     USED_UP,
@@ -54,7 +55,9 @@ def main() -> int:
     except TurnaboutError as error:
         sys.stderr.write(f"{error}\n")
         return HUNG if isinstance(error, HandlersHung) else WRONG_CALL
-    return USED_UP if given.stop_at_eof and worker.is_used_up else 0
+    if not given.stop_at_eof:
+        return 0
+    return USED_UP if worker.is_used_up else ALL_DONE
 
 
 if __name__ == "__main__":

@@ -212,7 +212,11 @@ class Consumer:
             end = task.exception() or task.result()
         if lease.timed_out and not isinstance(end, (Returned, Defer, GiveUp)):
             end = self._timeout(end)
-        self._ended(lease, end)
+        try:
+            self._ended(lease, end)
+        except Exception:  # a bug of ours must not cost the slot
+            log.exception("message %s of %s could not be judged", lease.receipt, self.job.queue)
+            self._settle(lease, Failed("the worker could not judge how its handler ended"))
         if self._run.phase is Phase.TAKING:
             self._start_handlers()
 
@@ -261,8 +265,8 @@ class Consumer:
             self.report.raised_late(lease, raised, "which it had settled")
         elif lease.refused or (cut_short and not isinstance(raised, GiveUp)):
             self.report.raised_late(lease, raised, "which was taken from it")
-        if not isinstance(raised, (Exception, asyncio.CancelledError)):
-            self._run.broken(raised)
+        if isinstance(raised, KeyboardInterrupt) and self.job.coro is not None:
+            self._run.broken(raised)  # Ctrl-C, where the loop takes no signals
 
     # --- settling --------------------------------------------------------------------------------
 
@@ -271,10 +275,20 @@ class Consumer:
         self._settler.put(lease, ending)
 
     def _told(self, lease: Lease, ending: Ending, answer: Answer) -> None:
-        """The database has answered for this message, or could not be reached at all."""
+        """The database has answered for this message, or could not be reached at all. Its place is
+        free then, whatever goes wrong with the log.
+        """
+        try:
+            self._count(lease, ending, answer)
+            if isinstance(ending, Failed):
+                self.report.failed(lease, ending, answer)
+        except Exception:
+            log.exception("the end of message %s cannot be told", lease.receipt)
+        finally:
+            self._drop(lease)
+
+    def _count(self, lease: Lease, ending: Ending, answer: Answer) -> None:
         stats = self._run.stats
-        if isinstance(ending, Failed):
-            self.report.failed(lease, ending, answer)
         if isinstance(answer, Retrying):
             lease.retry_at = answer.due_at
         if answer == "untold":
@@ -295,7 +309,6 @@ class Consumer:
                     stats.deferred += 1
                 case GivenBack():
                     stats.released += 1
-        self._drop(lease)
 
     def _refused(self, lease: Lease, what: str) -> None:
         level = logging.INFO if self._note_loss(lease) else logging.WARNING

@@ -17,11 +17,12 @@ from typing import Any
 from turnabout.words import limits
 from turnabout.words import verbs as v
 from turnabout.words.entities import Deferral, Failure, Receipt
-from turnabout.words.errors import UsageError
 from turnabout.words.prepare import result
 from turnabout.words.records import Result
 
 log = logging.getLogger("turnabout.worker")
+
+SUMMARY_CHARS_MAX = 200
 
 
 class Defer(Exception):
@@ -82,16 +83,45 @@ class Returned:
 
 
 def ending_of(end: BaseException | Returned) -> Ending:
-    """How the message ends after its handler returned or raised."""
+    """How the message ends after its handler returned or raised. What it raised may raise again,
+    whatever it is asked for.
+    """
+    try:
+        return _ending_of(end)
+    except Exception as error:  # noqa: BLE001 - the handler's object, which can do anything
+        return Failed(f"the handler's {_kind(end)} cannot be read: {text_of(error)}")
+
+
+def _said(error: BaseException | None) -> str:
+    """Its own text, or that there is none to be had."""
+    try:
+        return str(error)
+    except Exception as raised:  # noqa: BLE001 - as above
+        return f"(its text cannot be had: {type(raised).__name__})"
+
+
+def text_of(error: BaseException | None) -> str:
+    """The first line of an error's text, with its type."""
+    text = _said(error).strip()
+    line = text.splitlines()[0][:SUMMARY_CHARS_MAX] if text else ""
+    return f"{type(error).__name__}: {line}" if line else type(error).__name__
+
+
+def _kind(end: BaseException | Returned) -> str:
+    return "result" if isinstance(end, Returned) else type(end).__name__
+
+
+def _ending_of(end: BaseException | Returned) -> Ending:
     error = end.value if isinstance(end, Returned) else end
     match error:
         case Defer():
             return PutOff(error.delay_ms, error.state)
         case GiveUp():
-            text = str(error) or traceback_of(error)
-            return Failed(limits.error_text(text), retry=False, cause=error)
+            text = _said(error) or traceback_of(printable(error))
+            return Failed(limits.error_text(text), retry=False, cause=printable(error))
         case BaseException() if error is end:
-            return Failed(limits.error_text(traceback_of(error)), cause=error)
+            cause = printable(error)
+            return Failed(limits.error_text(traceback_of(cause)), cause=cause)
         case _:
             return Done(_result(error))
 
@@ -102,14 +132,23 @@ def _result(value: object) -> Result | None:
     """
     try:
         return result(value)
-    except UsageError as error:
-        log.warning("a handler's return value is not kept as the result: %s", error)
+    except Exception as error:  # noqa: BLE001 - not only UsageError: the value can do anything
+        log.warning("a handler's return value is not kept as the result: %s", text_of(error))
         return None
 
 
 def traceback_of(error: BaseException) -> str:
     """The traceback as Python prints it, from the handler on."""
     return "".join(traceback.format_exception(type(error), error, shown_traceback(error)))
+
+
+def printable(error: BaseException) -> BaseException:
+    """The error; or one with its name, where its text, its causes or its notes raise."""
+    try:
+        traceback_of(error)
+    except Exception:  # noqa: BLE001 - as above
+        return RuntimeError(text_of(error)).with_traceback(error.__traceback__)
+    return error
 
 
 def shown_traceback(error: BaseException) -> TracebackType | None:

@@ -38,6 +38,10 @@ HUNG = 75
 """How a worker ends whose handlers hang (EX_TEMPFAIL: start it again)."""
 USED_UP = 76
 """How a child ends that has done enough, such as `max_handled` messages."""
+ALL_DONE = 77
+"""How a child ends that was stopped, or found nothing more. 0 says nothing: any library may call
+`exit()`.
+"""
 RESTART_SECONDS, RESTART_SECONDS_MAX = 0.5, 15.0
 WATCH_SECONDS = 0.1
 URL_VARIABLE = "TURNABOUT_WORKER_URL"
@@ -56,6 +60,11 @@ def load(target: str) -> Worker:
         sys.path.insert(0, here)
     try:
         module = importlib.import_module(module_name)
+    except SystemExit as error:
+        raise UsageError(
+            f"the module {module_name!r} calls exit({error.code!r}) while it is imported: put what "
+            'only its own run needs under `if __name__ == "__main__":`'
+        ) from error
     except ModuleNotFoundError as error:
         if error.name is None or not module_name.startswith(error.name):
             raise  # the module is there; something that it imports is not
@@ -181,10 +190,10 @@ class _Child:
             log.log(level, "process %d is replaced: %s", self.process.pid, why)
             self.start()
             return
-        self.over = code == 0 or stopping
+        self.over = code == ALL_DONE or stopping
         # A signal that it had no handler for yet, as it was just starting, stops it as well.
         asked = stopping and code in (-signal.SIGTERM, -signal.SIGINT)
-        self.failed = code not in (0, HUNG, USED_UP) and not asked
+        self.failed = code not in (ALL_DONE, HUNG, USED_UP) and not asked
         if self.over:
             return
         soon = time.monotonic() - self.started_at < SOON_SECONDS

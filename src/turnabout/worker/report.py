@@ -13,13 +13,11 @@ from types import TracebackType
 
 from turnabout.words.outcomes import Blocked, Cancelled, Dead, LeaseLost, Retrying
 from turnabout.words.policy import QueueSettings
-from turnabout.worker.endings import Failed, shown_traceback
+from turnabout.worker.endings import Failed, printable, shown_traceback, text_of
 from turnabout.worker.loop import Lease
 from turnabout.worker.settler import Answer
 
 log = logging.getLogger("turnabout.worker")
-
-SUMMARY_CHARS_MAX = 200
 
 
 class Report:
@@ -37,7 +35,7 @@ class Report:
             self._queue,
             lease.receipt.id,
             self._attempt(lease),
-            _summary(ending.cause),
+            text_of(ending.cause),
             _next(lease, answer),
             exc_info=_exc_info(ending.cause),
             extra=self._about(lease),
@@ -47,12 +45,13 @@ class Report:
         """A handler raised when the message did not depend on it any more: `which` says why."""
         if isinstance(error, asyncio.CancelledError):
             return
+        error = printable(error)
         log.error(
             "handler for %s raised on message %d, %s: %s",
             self._queue,
             lease.receipt.id,
             which,
-            _summary(error),
+            text_of(error),
             exc_info=_exc_info(error),
             extra=self._about(lease),
         )
@@ -74,12 +73,6 @@ class Report:
     def _about(self, lease: Lease) -> dict[str, str]:
         """For log records: what a machine may want to pick out."""
         return {"queue": self._queue, "receipt": str(lease.receipt)}
-
-
-def _summary(error: BaseException | None) -> str:
-    text = str(error).strip()
-    line = text.splitlines()[0][:SUMMARY_CHARS_MAX] if text else ""
-    return f"{type(error).__name__}: {line}" if line else type(error).__name__
 
 
 def _exc_info(

@@ -24,7 +24,7 @@ from turnabout.words.outcomes import LeaseLost
 from turnabout.words.verb import Change
 from turnabout.words.verbs import Verb
 from turnabout.worker.consumer import Consumer
-from turnabout.worker.endings import Defer, GivenBack, GiveUp, Returned, ending_of, verb_of
+from turnabout.worker.endings import Defer, GivenBack, GiveUp, Returned, ending_of, text_of, verb_of
 from turnabout.worker.job import Job, Surroundings
 from turnabout.worker.loop import HeldLeases, Lease
 from turnabout.worker.message import AsyncMessage, BridgeStore, Message, WatchedStore
@@ -163,7 +163,7 @@ class TransactionConsumer(Consumer):
         self.report.say(
             logging.WARNING,
             "message %s of %s comes back in %g s: no connection for its handler: %s",
-            *(lease, AWAY_SECONDS, str(error).strip() or type(error).__name__),
+            *(lease, AWAY_SECONDS, text_of(error)),
         )
         return Defer(delay_seconds=AWAY_SECONDS)
 
