@@ -263,6 +263,36 @@ def test_settings_of_the_connection_stay(file: str) -> None:
         connection.rollback()
 
 
+class Odd(psycopg.adapt.Loader):
+    """What a program may read its own values by."""
+
+    format = psycopg.pq.Format.BINARY
+
+    def load(self, data: Any) -> Any:
+        return "odd"
+
+
+@pytest.mark.slow
+def test_what_the_owner_reads_his_values_by_is_his(migrated_url: str) -> None:
+    names = ("int8", "int4", "int2", "bool", "text", "bytea")
+    with psycopg.connect(migrated_url) as three, turnabout.connect(migrated_url) as mq:
+        for name in names:
+            three.adapters.register_loader(name, Odd)
+        two = psycopg2.connect(migrated_url)
+        for types in ((20, 23, 21, 16, 25, 17), (1016, 1007, 1005, 1000, 1009, 1001)):
+            odd = psycopg2.extensions.new_type(types, "odd", lambda *_: "odd")
+            psycopg2.extensions.register_type(odd, two)
+        for n, connection in enumerate((three, two)):
+            queue = mq.queue(f"q{n}").within(connection)
+            assert queue.send("x", channel="c").ids == (3 * n + 1,)
+            assert queue.send_many([turnabout.message("y")] * 2).duplicates == ()
+            connection.commit()
+            taken = [(m.id, m.text(), m.channel) for m in queue.receive(3)]
+            assert sorted(taken)[0] == (3 * n + 1, "x", "c")
+            connection.rollback()
+        two.close()
+
+
 def test_a_borrowed_connection_offers_what_procedures_use() -> None:
     with closing(Connection(":memory:")) as own:
         names = {*vars(own), *vars(Connection)} - {"__doc__", "__init__", "row_factory"}

@@ -8,6 +8,7 @@ from typing import Any
 from turnabout.adapters.protocol import Parameters, Paramstyle, Rows
 
 _IDLE = 0
+_TYPES = ("INTEGER", "LONGINTEGER", "BOOLEAN", "UNICODE", "BINARY")
 
 
 class Psycopg2:
@@ -25,7 +26,11 @@ class Psycopg2:
 
     def fetch(self, sql: str, parameters: Parameters) -> Rows:
         """As `Client.fetch`."""
-        plain = sys.modules["psycopg2"].extensions.cursor  # its owner may have another default
-        with self._connection.cursor(cursor_factory=plain) as cursor:
+        theirs: Any = sys.modules["psycopg2"]
+        own = theirs.extensions
+        with self._connection.cursor(cursor_factory=own.cursor) as cursor:
+            for name in _TYPES:  # the connection's owner, or the program, may have others
+                own.register_type(getattr(own, name, None) or getattr(theirs, name), cursor)
+                own.register_type(getattr(own, f"{name}ARRAY"), cursor)
             cursor.execute(sql, parameters)
             return cursor.fetchall()

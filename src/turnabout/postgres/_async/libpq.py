@@ -17,6 +17,7 @@ from psycopg import pq
 from psycopg.adapt import Transformer
 from psycopg.errors import error_from_result
 
+from turnabout.adapters.psycopg import context
 from turnabout.postgres.async_socket import AsyncSocket, connect_async
 from turnabout.postgres.errors import NoAnswer, leads_to_a_standby
 from turnabout.postgres.everyday import OWN_SETTINGS, SETTINGS
@@ -47,7 +48,7 @@ class AsyncConnection:
         self.is_lost = False
         """It was closed because what it led to is silent or read-only: so may others be."""
         self._pg = raw.pgconn
-        self._reader = Transformer(raw)
+        self._reader = Transformer(context(raw))
         self._prepare = options.prepare
         self._names: dict[bytes, bytes] = {}
         self._socket = AsyncSocket(raw.fileno(), options.call_seconds)

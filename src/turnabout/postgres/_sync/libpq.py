@@ -11,6 +11,7 @@ from psycopg import pq
 from psycopg.adapt import Transformer
 from psycopg.errors import error_from_result
 
+from turnabout.adapters.psycopg import context
 from turnabout.postgres.socket import Socket, connect
 from turnabout.postgres.errors import NoAnswer, leads_to_a_standby
 from turnabout.postgres.everyday import OWN_SETTINGS, SETTINGS
@@ -41,7 +42,7 @@ class LibpqConnection:
         self.is_lost = False
         """It was closed because what it led to is silent or read-only: so may others be."""
         self._pg = raw.pgconn
-        self._reader = Transformer(raw)
+        self._reader = Transformer(context(raw))
         self._prepare = options.prepare
         self._names: dict[bytes, bytes] = {}
         self._socket = Socket(raw.fileno(), options.call_seconds)
