@@ -47,6 +47,33 @@ def test_a_silent_network_is_noticed_unless_the_url_or_the_environment_says_when
     assert "connect_timeout" not in asked()
 
 
+@each(
+    "url",
+    # https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-CONNSTRING-URIS
+    [
+        "postgresql://",
+        "postgresql://localhost",
+        "postgresql://localhost:5433",
+        "postgresql://localhost/mydb",
+        "postgresql://user@localhost",
+        "postgresql://user:secret@localhost",
+        "postgresql://other@localhost/otherdb?connect_timeout=10&application_name=myapp",
+        "postgresql://host1:123,host2:456/somedb?target_session_attrs=any",
+        "postgres://user@localhost:5433/mydb?options=-c%20synchronous_commit%3Doff",
+        "postgresql:///mydb?host=localhost&port=5433",
+        "postgresql://[2001:db8::1234]/database",
+        "postgresql:///dbname?host=/var/lib/postgresql",
+        "postgresql://%2Fvar%2Flib%2Fpostgresql/dbname",
+        "postgresql://?host=/run/postgresql&dbname=a%23b",
+    ],
+)
+def test_every_form_of_libpq_s_works(url):
+    read = psycopg.conninfo.conninfo_to_dict
+    assert read(parse(url).conninfo) == read(url)
+    options = parse(and_also(url, "prepare=off"))
+    assert (read(options.conninfo), options.prepare) == (read(url), False)
+
+
 def test_ours_are_taken_out_and_libpq_s_stay():
     options = parse(
         f"{HERE}?prepare=off&application_name=x&listen=off&poll_seconds=0.5&sslmode=disable"

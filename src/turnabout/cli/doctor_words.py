@@ -258,10 +258,11 @@ OF_POSTGRES: Mapping[str, Words] = {
     ),
     "role settings": Words(
         "leave our calls alone",
-        "{settings}: connections of ours set them for themselves; where they cannot, behind a"
-        " transaction pooler and in transactions of your own, calls that meet or take longer are"
-        " Busy",
-        "give the role read committed and longer timeouts: alter role … set …",
+        "{settings}: connections of ours set isolation, timeouts and array_nulls for themselves."
+        " Where they cannot, behind a transaction pooler and in transactions of your own, calls"
+        " that meet or take longer are Busy, and some values are refused. What only reads, or may"
+        " read no views, cannot work",
+        "give the role other settings: alter role … set …, or reset …",
     ),
     "maintenance": Words("what is old is removed"),
     "maintenance.fails": Words(

@@ -118,7 +118,10 @@ class PostgresConnections:
             return True
 
     def _read_only(self) -> Disconnected:
-        return Disconnected(f"{without_secrets(self._options.url)} is read-only, as a standby is")
+        return Disconnected(
+            f"{without_secrets(self._options.url)} is read-only, as a standby is, or a database or "
+            "role with default_transaction_read_only"
+        )
 
     def _address(self) -> str:
         return address(self._options.conninfo, "turnabout worker")

@@ -7,6 +7,8 @@ select name, current_setting(name) from pg_settings
 where name = 'default_transaction_isolation' and setting <> 'read committed'
   or name in ('statement_timeout', 'lock_timeout', 'transaction_timeout',
     'idle_in_transaction_session_timeout') and setting::bigint between 1 and 9999
+  or (name, setting) in (('default_transaction_read_only', 'on'), ('array_nulls', 'off'))
+  or name = 'restrict_nonsystem_relation_kind' and setting <> ''
 order by name;
 
 -- name: oldest transaction

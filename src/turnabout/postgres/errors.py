@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import psycopg
+from psycopg.pq.abc import PGconn
 
 from turnabout.postgres.calls import call_of
 from turnabout.words.errors import (
@@ -81,6 +82,10 @@ class NoAnswer(psycopg.OperationalError):
     """The server said nothing for `call_seconds`."""
 
 
+class RoleReadsOnly(psycopg.errors.ReadOnlySqlTransaction):
+    """It is no standby: an administrator has set `default_transaction_read_only` for the role."""
+
+
 class NotRebuilt(Busy):
     """After a crash of the server: the store rebuilds, and repeats the call."""
 
@@ -95,6 +100,17 @@ def leads_to_a_standby(error: psycopg.Error) -> bool:
     return error.sqlstate == READ_ONLY or (
         error.sqlstate == "0A000" and error.diag.source_function == UNLOGGED_ON_A_STANDBY
     )
+
+
+def check_encoding(pgconn: PGconn, url: str) -> None:
+    """Raises: UsageError for a database that cannot hold every text."""
+    encoding = (pgconn.parameter_status(b"server_encoding") or b"UTF8").decode()
+    if encoding != "UTF8":
+        raise UsageError(
+            f"the database {without_secrets(url)} has the encoding {encoding}, and Turnabout needs "
+            "UTF8, to keep any text: make one by `create database … encoding 'UTF8' template "
+            "template0`"
+        )
 
 
 @contextmanager
@@ -162,10 +178,16 @@ def _not_taken(code: str, text: str) -> TurnaboutError:
 
 def _refused(error: psycopg.Error, code: str, text: str, url: str) -> TurnaboutError | None:
     """By a standby, or for want of rights."""
+    if isinstance(error, RoleReadsOnly):
+        return Forbidden(
+            f"sessions of this role are read-only ({text}): `alter role … reset "
+            f"{_MADE_READ_ONLY}` lets it write"
+        )
     if leads_to_a_standby(error) and _MADE_READ_ONLY not in url:
         return Disconnected(
-            f"{without_secrets(url)} is read-only, as a standby is ({text}): nothing happened, "
-            "repeat it when the address leads to the primary"
+            f"{without_secrets(url)} is read-only, as a standby is, or a database with "
+            f"{_MADE_READ_ONLY} ({text}): nothing happened, repeat it when the address leads to "
+            "the primary"
         )
     if code in (NOT_ALLOWED, READ_ONLY) or code[:2] == "28":
         todo = ": `turnabout migrate allow` gives a role what it needs" * (code == NOT_ALLOWED)

@@ -21,7 +21,7 @@ from types import MappingProxyType
 
 import psycopg
 
-from turnabout.postgres.errors import translated
+from turnabout.postgres.errors import check_encoding, translated
 from turnabout.postgres.parts import CallPart, core, latest, parts
 from turnabout.postgres.revision import REVISION, SCHEMA, schema
 from turnabout.postgres.source import statements, text_of
@@ -238,7 +238,13 @@ def _alone(url: str) -> Generator[psycopg.Connection]:
 
 def _connect(url: str, *, autocommit: bool = False) -> psycopg.Connection:
     where = address(parse(url).conninfo, "turnabout migrate")
-    return psycopg.connect(where, autocommit=autocommit)
+    connection = psycopg.connect(where, autocommit=autocommit)
+    try:
+        check_encoding(connection.pgconn, url)
+    except UsageError:
+        connection.close()
+        raise
+    return connection
 
 
 @contextmanager
@@ -351,7 +357,8 @@ def _read(connection: psycopg.Connection) -> _Ledger:
         "select slice, max(number), max(oldest) from turnabout.version group by slice"
     ).fetchall()
     sets = connection.execute(
-        "select place, slice, number, digest from turnabout.revision order by number"
+        "select place, slice, number, digest from turnabout.revision"
+        " where to_regnamespace(place) is not null order by number"  # not all may be restored
     ).fetchall()
     return _Ledger(
         {name: step for name, step, _ in rows},

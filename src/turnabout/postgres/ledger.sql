@@ -54,7 +54,7 @@ begin
                 may_send.queue is null or p.queues is null or exists (
                     select from unnest(p.queues) q (pattern)
                     where may_send.queue
-                        like translate(replace(q.pattern, '_', '\_'), '*', '%')
+                        like translate(replace(q.pattern, '_', E'\\_'), '*', '%')
                 )
             )
     );

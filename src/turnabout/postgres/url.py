@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import urlsplit, urlunsplit
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -70,10 +69,11 @@ def parse(url: str) -> PostgresOptions:
     Raises: UsageError for a value that is wrong, or that libpq cannot read.
     """
     check_user(url)
-    parts = urlsplit(url)
+    # Cut where libpq cuts it, and nowhere else: its host may be empty, or several.
+    place, _, query = url.partition("?")
     rest: list[str] = []
     own: dict[str, object] = {}
-    for part in filter(None, parts.query.split("&")):
+    for part in filter(None, query.split("&")):
         name, _, value = part.partition("=")
         if name in _SWITCHES:
             if value not in _SWITCH:
@@ -87,7 +87,7 @@ def parse(url: str) -> PostgresOptions:
             own[name] = int(_number(name, value, 1, 1000))
         else:
             rest.append(part)
-    conninfo = urlunsplit(parts._replace(query="&".join(rest)))
+    conninfo = f"{place}?{'&'.join(rest)}" if rest else place
     try:
         conninfo_to_dict(conninfo)
     except psycopg.Error as error:

@@ -13,10 +13,17 @@ from psycopg.errors import error_from_result
 
 from turnabout.adapters.psycopg import context
 from turnabout.postgres.socket import Socket, connect
-from turnabout.postgres.errors import NoAnswer, leads_to_a_standby
-from turnabout.postgres.everyday import OWN_SETTINGS, SETTINGS
+from turnabout.postgres.errors import (
+    READ_ONLY,
+    NoAnswer,
+    RoleReadsOnly,
+    check_encoding,
+    leads_to_a_standby,
+)
+from turnabout.postgres.everyday import OWN_SETTINGS, READS_ONLY, SETTINGS
 from turnabout.postgres.parameters import BINARY, encoded
 from turnabout.postgres.url import PostgresOptions
+from turnabout.words.errors import UsageError
 
 _GOOD = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK)
 
@@ -33,7 +40,17 @@ class LibpqConnection:
     somebody else has prepared is the same one.
     """
 
-    __slots__ = ("_names", "_pg", "_prepare", "_reader", "_socket", "is_direct", "is_lost", "raw")
+    __slots__ = (
+        "_names",
+        "_pg",
+        "_prepare",
+        "_reader",
+        "_reads_only",
+        "_socket",
+        "is_direct",
+        "is_lost",
+        "raw",
+    )
 
     def __init__(self, raw: psycopg.Connection[Any], options: PostgresOptions) -> None:
         self.raw = raw
@@ -41,6 +58,8 @@ class LibpqConnection:
         """Everyday statements may be used: see `find_out`."""
         self.is_lost = False
         """It was closed because what it led to is silent or read-only: so may others be."""
+        self._reads_only = False
+        """Its role does."""
         self._pg = raw.pgconn
         self._reader = Transformer(context(raw))
         self._prepare = options.prepare
@@ -49,8 +68,14 @@ class LibpqConnection:
 
     @classmethod
     def open(cls, options: PostgresOptions) -> LibpqConnection:
-        """A new one."""
-        return cls(connect(options), options)
+        """A new one. Raises: UsageError for a database that is not in UTF8."""
+        made = cls(connect(options), options)
+        try:
+            check_encoding(made.raw.pgconn, options.url)
+        except UsageError:
+            made.close()
+            raise
+        return made
 
     def find_out(self) -> None:
         """Make the session's settings, where no pooler stands in between; and ask whether everyday
@@ -58,6 +83,8 @@ class LibpqConnection:
         """
         if self._is_standby():
             return
+        if self._pg.parameter_status(b"default_transaction_read_only") == b"on":
+            self._reads_only = bool(self.run(READS_ONLY, (), prepare=False))
         process = (self._pg.backend_pid,)
         try:
             is_ours = self.run(OWN_SETTINGS, process, prepare=False)
@@ -146,6 +173,8 @@ class LibpqConnection:
             raise psycopg.OperationalError("the server closed the connection without an answer")
         if result.status not in _GOOD:
             error = error_from_result(result)
+            if self._reads_only and error.sqlstate == READ_ONLY:
+                raise RoleReadsOnly(error.diag.message_primary) from error
             if leads_to_a_standby(error):
                 self._leave()
             raise error

@@ -70,7 +70,7 @@ did nothing twice within this time. Once is a channel's head mark, or a message 
 OWN_SETTINGS: Final = b"""
 select count(set_config(o.name, o.value, false))
 from (values
-    ('default_transaction_isolation', 'read committed', true),
+    ('default_transaction_isolation', 'read committed', true), ('array_nulls', 'on', true),
     ('statement_timeout', '0', false), ('lock_timeout', '0', false)
 ) o (name, value, always)
 where pg_backend_pid() = $1::int
@@ -82,6 +82,12 @@ role; no row behind a pooler. Our calls lock first and read next, bound each wai
 have a deadline by `call_seconds`; a rebuild after a crash takes its time. Timeouts that the URL
 itself names are the caller's wish.
 """
+
+READS_ONLY: Final = b"""
+select null from pg_settings s
+where s.name = 'default_transaction_read_only' and s.source in ('user', 'database user')
+"""
+"""Whether it is set for the role; for a whole database it may end soon, as after a failover."""
 
 _QUEUES_MAX: Final = 1_000
 _NAME = re.compile(r"\$([a-z_]+)")

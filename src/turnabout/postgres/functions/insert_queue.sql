@@ -15,7 +15,7 @@ declare
 begin
     -- Here, as the queues of a move are hidden by names that are none.
     if (insert_queue.name collate "C")
-        !~ '^([A-Za-z0-9][\w.-]{0,63}(-dead)?/)?[A-Za-z0-9][\w.-]{0,63}(-dead)?$'
+        !~ E'^([A-Za-z0-9][\\w.-]{0,63}(-dead)?/)?[A-Za-z0-9][\\w.-]{0,63}(-dead)?$'
     then
         raise exception '% is not a valid queue name: use letters, digits, ''_'', ''.'' and ''-'','
             ' and start with a letter or digit; it has at most 64 characters',

@@ -26,7 +26,7 @@ begin
     elsif priority not between -32768 and 32767 then
         raise exception 'priority is -32768 to 32767, not %', priority using errcode = '22023';
     elsif length(content_type) not between 1 and 255
-        or content_type ~ '[\u0001-\u001f\u007f-\u009f]'
+        or content_type ~ E'[\\u0001-\\u001f\\u007f-\\u009f]'
     then
         raise exception 'a content type has 1 to 255 printable characters' using errcode = '22023';
     elsif headers is not null then
@@ -109,7 +109,7 @@ $$;
 create or replace function turnabout.text_type(payload text) returns text
 language plpgsql immutable as $$
 begin
-    if payload ~ '^\s*[[{]' then
+    if payload ~ E'^\\s*[[{]' then
         perform payload::json;
         return 'application/json';
     end if;

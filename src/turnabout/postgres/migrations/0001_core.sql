@@ -36,7 +36,7 @@ create domain turnabout.channel_name as text constraint a_channels_name_has_at_m
 create domain turnabout.content_type as text
     constraint a_content_type_has_1_to_255_printable_characters check (
         value in ('application/json', 'application/octet-stream')
-        or length(value) between 1 and 255 and value !~ '[\u0001-\u001f\u007f-\u009f]'
+        or length(value) between 1 and 255 and value !~ E'[\\u0001-\\u001f\\u007f-\\u009f]'
     );
 
 -- A JSON object of texts. (64 of them, 16 KiB together: JSON says a byte in six at most, and 65 of
