@@ -83,3 +83,24 @@ def test_a_setting_that_refuses_our_calls_is_told(migrated_url: str) -> None:
             assert not refused.value.retryable
     finally:
         ask(migrated_url, f"drop role {name}".encode())
+
+
+@pytest.mark.slow
+def test_every_bound_of_a_value_is_told_in_words(migrated_url: str) -> None:
+    """A domain's constraint is named by its sentence; a column's is found by its name."""
+    domains = ask(
+        migrated_url,
+        "select c.conname, c.contypid::regtype::text from pg_constraint c"
+        " where c.connamespace = 'turnabout'::regnamespace and c.contypid <> 0",
+    )
+    assert len(domains) > 15
+    assert [name for name, _ in domains if name.endswith("_check")] == []
+    with psycopg.connect(migrated_url, autocommit=True) as connection:
+        for wrong, said in (
+            ("select '-1'::turnabout.delay", "the rule is: a delay is 0 to 366 days"),
+            ("select turnabout.queue_create('q', '{\"lease_ms\": 0}')", "lease_ms is out of range"),
+            ("select turnabout.queue_create('q', '{\"lease_ms\": null}')", "lease_ms is missing"),
+        ):
+            with pytest.raises(psycopg.Error) as raised:
+                connection.execute(wrong.encode())
+            assert str(translate(raised.value, URL)) == f"PostgreSQL refused a value: {said}"

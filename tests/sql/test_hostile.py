@@ -135,12 +135,12 @@ def test_none_but_the_owner_tells_the_time(owner, role):
         assert told
         for function in told:
             with pytest.raises(
-                psycopg.errors.CheckViolation, match="only_the_owner_tells_the_time"
+                psycopg.errors.CheckViolation, match=r"only.the.owner.tells.the.time"
             ):
                 function.call(somebody, {"now_ms": 2**41})
         with turnabout.connect(somebody, clock=lambda: 2**41) as mq:
             queue = mq.queue("audit")
-            with pytest.raises(UsageError, match="only_the_owner_tells_the_time"):
+            with pytest.raises(UsageError, match=r"only.the.owner.tells.the.time"):
                 queue.receive() if kind == "consume" else queue.send("x")
     assert ask(owner, SNAPSHOT) == before
 

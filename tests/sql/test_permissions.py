@@ -69,7 +69,8 @@ def test_a_producer_sends_and_does_nothing_else(owner, role):
         with psycopg.connect(producer) as own:
             queue.within(own).send("in a transaction")
     ask(producer, "select turnabout.send('work', 'by hand')")
-    ask(producer, "insert into turnabout_inbox (queue, payload) values ('work', 'by the view')")
+    inbox = "insert into turnabout_inbox (queue, payload, created_at)"  # the last one as SMQ does
+    ask(producer, f"{inbox} values ('work', 'by the view', now())".encode())
     assert ask(producer, "select * from turnabout_inbox") == []
     with turnabout.connect(owner) as mq:
         payloads = [m.text() for m in mq.queue("work").receive(10)]
@@ -208,7 +209,7 @@ def test_a_producer_may_be_held_to_queues_and_to_a_size(owner, role):
     with turnabout.connect(producer, max_payload_bytes=2**22) as mq:
         assert mq.queue("orders-eu").send(b"x" * 2**21).ids == (1,)
         for queue, size in (("mail", 1), ("in_a", 1), ("orders", 2**21 + 1)):
-            with pytest.raises(UsageError, match=r"may_send_to_that|was_granted"):
+            with pytest.raises(UsageError, match=r"may send to that|was granted"):
                 mq.queue(queue).send(b"x" * size)
     ask(producer, "select turnabout.send('acme/in_a', 'x')")
     ask(producer, "insert into turnabout_inbox (queue, payload) values ('orders', 'x')")

@@ -72,7 +72,8 @@ def shell(path: Path, text: str) -> subprocess.CompletedProcess[str]:
 def test_from_the_shell(mq, path):
     said = shell(
         path,
-        "insert into turnabout_inbox (queue, payload) values ('emails', '{\"a\":1}');\n"
+        "insert into turnabout_inbox (queue, payload, created_at)"
+        " values ('emails', '{\"a\":1}', '2026-01-01');\n"
         "insert into turnabout_inbox (queue, payload, channel, headers)"
         " values ('emails', 'hello', 'ada', '{\"trace\":\"7\"}');\n"
         "insert into turnabout_inbox (queue, payload)"

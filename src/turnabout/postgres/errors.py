@@ -49,6 +49,9 @@ unknown what happened. Whatever else has a code, the server has undone.
 
 NOT_ALLOWED = "42501"
 
+OURS = "22023"
+"""What our functions refuse a value by: in the library's words."""
+
 TOO_MANY = "53300"
 """Connections: the server cannot be reached, for now."""
 
@@ -161,13 +164,25 @@ def translate(
                 "the call may have happened"
             )
         return Disconnected(f"cannot reach {without_secrets(url)}: {text}")
-    return _not_taken(code, text)
+    return _not_taken(code, text, error.diag)
 
 
-def _not_taken(code: str, text: str) -> TurnaboutError:
+def _bound(diag: psycopg.errors.Diagnostic) -> str | None:
+    """What a value has to be, of a domain or a column: our domains' constraints are sentences."""
+    name, column = diag.constraint_name, diag.column_name
+    if name is None:
+        return column and f"{column} is missing"
+    is_column_s = diag.table_name is not None and name.endswith("_check")
+    if is_column_s:
+        name = f"{name.removeprefix(f'{diag.table_name}_').removesuffix('_check')} is out of range"
+    return name if is_column_s else f"the rule is: {name.replace('_', ' ')}"
+
+
+def _not_taken(code: str, text: str, diag: psycopg.errors.Diagnostic) -> TurnaboutError:
     """The server has spoken: it will say the same again."""
     if code[:2] in ("22", "23"):
-        return UsageError(f"PostgreSQL refused a value: {text}")
+        said = _bound(diag) or text
+        return UsageError(said if code == OURS else f"PostgreSQL refused a value: {said}")
     if code[:2] in ("", "42", "P0", "XX"):
         return BrokenInvariant(f"PostgreSQL said {code} {text}: please report this")
     return UsageError(

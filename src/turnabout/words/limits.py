@@ -269,6 +269,8 @@ def instant(value: object, what: str) -> int:
         raise UsageError(
             f"{what} is a datetime or milliseconds since 1970, not {type(value).__name__}"
         )
+    if value < 0:
+        raise UsageError(f"{what} is an instant after 1970")
     return whole(value, what, 0, FOREVER_MS)
 
 

@@ -180,7 +180,7 @@ class AsyncConnection:
         if result.status not in _GOOD:
             error = error_from_result(result)
             if self._reads_only and error.sqlstate == READ_ONLY:
-                raise RoleReadsOnly(error.diag.message_primary) from error
+                raise RoleReadsOnly(error.diag.message_primary or "") from error
             if leads_to_a_standby(error):
                 await self._leave()
             raise error

@@ -13,6 +13,9 @@ declare
 begin
     -- What has made either queue meanwhile is waited for, then looked at. A dead-letter queue by
     -- default closes no ring that does not end in one that was named.
+    if queue_create.settings is null or jsonb_typeof(queue_create.settings) <> 'object' then
+        raise exception 'settings are a JSON object, {} for the defaults' using errcode = '22023';
+    end if;
     if v_dead_letter is not null then
         perform turnabout.lock_dead_letter_queues();
     end if;

@@ -51,7 +51,14 @@ begin
     if current_setting('transaction_isolation') <> 'read committed' then
         perform from turnabout.queue q where q.name = send.queue for key share;
     end if;
+    if array_position(send.payloads, null) is not null then
+        raise exception 'a message needs a payload, not null' using errcode = '22023';
+    end if;
     if send.dues is not null then
+        if exists (select from unnest(send.dues) u (due) where u.due > v_now + 31622400000) then
+            raise exception 'due_at is at most 366 days ahead of the database''s clock'
+                using errcode = '22023';
+        end if;
         delays := array(
             select case when u.due is null then u.delay else greatest(0, u.due - v_now) end
             from unnest(send.dues, send.delays) with ordinality u (due, delay, nr)

@@ -67,7 +67,8 @@ begin
             null::text as dedup_mode,
             null::double precision as dedup_window_seconds,
             null::text as dedup_scope,
-            null::timestamptz as due_at
+            null::timestamptz as due_at,
+            null::text as created_at -- as in SMQ's inserts: a message has the time of its send
         where false
     $view$, v_place);
     execute format($trigger$

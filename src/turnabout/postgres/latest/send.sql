@@ -30,6 +30,9 @@ begin
     perform turnabout.check_seconds('delay_seconds', send.delay_seconds, 0);
     if num_nonnulls(send.delay_seconds, send.due_at) > 1 then
         raise exception 'a message has a delay or a due_at, not both' using errcode = '22023';
+    elsif not isfinite(send.due_at) or send.due_at < 'epoch' then
+        raise exception 'due_at is an instant after 1970, not %', send.due_at
+            using errcode = '22023';
     end if;
     perform turnabout.check_seconds('ttl_seconds', send.ttl_seconds, 0.001);
     perform turnabout.check_dedup(

@@ -23,9 +23,10 @@ create table turnabout_sending (
 
 create view turnabout_inbox (
   queue, payload, channel, priority, delay_seconds, headers, content_type, ttl_seconds,
-  dedup_key, dedup_mode, dedup_window_seconds, dedup_scope, due_at
+  dedup_key, dedup_mode, dedup_window_seconds, dedup_scope, due_at,
+  created_at  -- as in SMQ's inserts: a message has the time of its send
 ) as
-select null, null, null, null, null, null, null, null, null, null, null, null, null
+select null, null, null, null, null, null, null, null, null, null, null, null, null, null
 where 0;
 
 create trigger turnabout_inbox_insert instead of insert on turnabout_inbox
