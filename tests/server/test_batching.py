@@ -328,7 +328,8 @@ def _verbs(receipts: list[Receipt]) -> st.SearchStrategy[Any]:
         some.map(lambda r: v.Extend("q", r, 90_000)),
         some.map(lambda r: v.Fail("q", tuple(Failure(one, "e", delay_ms=9) for one in r))),
         some.map(lambda r: v.Defer("q", tuple(Deferral(one, 5) for one in r))),
-        st.integers(1, 3).map(lambda most: v.Receive("q", most, 60_000)),
+        # One each: of more than one nobody but the store knows where the round stands then.
+        st.just(1).map(lambda most: v.Receive("q", most, 60_000)),
     )
 
 

@@ -1,9 +1,11 @@
 """An application's file that is ours, too: whatever its own tables are called, in either order."""
 
+import gc
 import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -83,6 +85,39 @@ def test_a_file_that_was_removed_or_replaced_takes_no_more(tmp_path, monkeypatch
         away.replace(path)
         assert isinstance(queue.send("after"), Sent)
         assert [m.text() for m in queue.receive(3)] == ["before", "after"]
+
+
+@pytest.mark.parametrize("how", ["removed", "replaced"])
+def test_not_one_send_is_told_as_sent_to_a_file_without_a_name(tmp_path, monkeypatch, how):
+    """Also in the turn of a few milliseconds in which nobody looks whether it is still there."""
+    monkeypatch.setattr("turnabout.sqlite._turnstile._TURN_SECONDS", 1_000)
+    path = tmp_path / "app.db"
+    with turnabout.connect(f"sqlite:///{path}") as mq:
+        queue = mq.queue("q")
+        queue.send("before")
+        if how == "replaced":
+            (tmp_path / "other.db").touch()
+            (tmp_path / "other.db").replace(path)
+        else:
+            path.unlink()
+        for _ in range(2):
+            with pytest.raises(Unavailable, match="removed or replaced"):
+                queue.send("lost")
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="it is read there")
+def test_a_handle_that_is_dropped_leaves_nothing_open(tmp_path):
+    def opened() -> list[str]:
+        links = [str(one.readlink()) for one in Path("/proc/self/fd").glob("*") if one.is_symlink()]
+        return [link for link in links if str(tmp_path) in link]
+
+    queue = turnabout.connect(f"sqlite:///{tmp_path}/app.db").queue("q")
+    queue.send("x" * 10_000)
+    assert queue.receive()
+    assert len(opened()) > 3
+    del queue
+    gc.collect()
+    assert opened() == []
 
 
 FILLS = """

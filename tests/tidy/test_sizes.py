@@ -10,13 +10,13 @@ from pathlib import Path
 from tests.tidy.test_tree import ROOT, sources, text_of
 
 LINES_MAX = {
-    "core": 27_805,
+    "core": 27_854,
     "slice dev": 2_426,
     "slice move": 1_556,
     "slice pipeline": 10_425,
     "slice server": 9_759,
     "SQL": 13_232,
-    "tests": 60_336,
+    "tests": 60_372,
 }
 SLACK = 200
 """How far below its figure a part may be before the figure has to follow."""

@@ -13,6 +13,7 @@ import os
 import sqlite3
 
 from turnabout.sqlite._connection import LOG_BYTES_KEPT, SQLITE_SAFE, Connection, connect
+from turnabout.sqlite._descriptor import Descriptor
 from turnabout.sqlite._reserve import Reserve
 from turnabout.sqlite._url import Place
 
@@ -35,7 +36,7 @@ class Checkpoints:
         self._writer = writer
         self._log = None if place.path is None or writer.read_only else f"{place.path}-wal"
         self._is_ours = sqlite3.sqlite_version_info < SQLITE_SAFE
-        self._file: int | None = None
+        self._file: Descriptor | None = None
         self._connection: Connection | None = None
         self._due = LOG_BYTES
         self.reserve = Reserve(None if self._log is None else place.path)
@@ -45,8 +46,8 @@ class Checkpoints:
         if self._log is None:
             return
         if self._file is None:
-            self._file = os.open(self._log, os.O_RDONLY)
-        size = os.fstat(self._file).st_size  # by its name it takes four times as long
+            self._file = Descriptor(self._log, os.O_RDONLY)
+        size = os.fstat(self._file.number).st_size  # by its name it takes four times as long
         self.reserve.keep(size)
         if size <= LOG_BYTES:
             self._due = LOG_BYTES
@@ -70,7 +71,7 @@ class Checkpoints:
         open any more, SQLite has removed the log then, and the reserve goes with it.
         """
         if self._file is not None:
-            os.close(self._file)
+            self._file.close()
             self._file = None
         if self._connection is not None:
             self._connection.close()

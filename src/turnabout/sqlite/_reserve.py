@@ -13,6 +13,7 @@ import errno
 import os
 from pathlib import Path
 
+from turnabout.sqlite._descriptor import Descriptor
 from turnabout.words.errors import StorageFull
 
 STEP_BYTES = 256 * 1024
@@ -26,7 +27,7 @@ class Reserve:
         """`path`: the queue's file; None: memory, or one that is only read."""
         is_possible = path is not None and hasattr(os, "posix_fallocate")
         self._path = Path(f"{path}-reserve") if is_possible else None
-        self._file: int | None = None
+        self._file: Descriptor | None = None
         self._bytes = 0
         """How large it was made last."""
 
@@ -35,7 +36,7 @@ class Reserve:
         if log_bytes <= self._bytes or self._path is None:
             return
         if self._file is None:
-            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
+            self._file = Descriptor(self._path, os.O_RDWR | os.O_CREAT)
         elif self._is_given_up():
             return
         self._make(-(-log_bytes // STEP_BYTES) * STEP_BYTES)
@@ -52,16 +53,16 @@ class Reserve:
         """Give its room to what is written next. Whether there was any."""
         if self._file is None and self._path is not None:
             with contextlib.suppress(FileNotFoundError):
-                self._file = os.open(self._path, os.O_RDWR)
+                self._file = Descriptor(self._path, os.O_RDWR)
         if self._file is None or self._is_given_up():
             return False
-        os.ftruncate(self._file, 0)
+        os.ftruncate(self._file.number, 0)
         return True
 
     def close(self, *, remove: bool) -> None:
         """Let go of it; `remove` it where nobody has the queue's file open any more."""
         if self._file is not None and self._path is not None:
-            os.close(self._file)
+            self._file.close()
             self._file = None
             if remove:
                 with contextlib.suppress(OSError):
@@ -69,16 +70,16 @@ class Reserve:
 
     def _is_given_up(self) -> bool:
         """Whether a process has given it up."""
-        return self._file is not None and not os.fstat(self._file).st_size
+        return self._file is not None and not os.fstat(self._file.number).st_size
 
     def _make(self, size: int) -> bool:
         """Whether there was room for it. Where that can't be done, there is none any more."""
         assert self._file is not None
-        before = os.fstat(self._file).st_size
+        before = os.fstat(self._file.number).st_size
         try:
-            os.posix_fallocate(self._file, 0, size)
+            os.posix_fallocate(self._file.number, 0, size)
         except OSError as error:
-            os.ftruncate(self._file, before)
+            os.ftruncate(self._file.number, before)
             if error.errno not in _FULL:
                 self.close(remove=True)
                 self._path = None

@@ -21,8 +21,8 @@ import random
 import sqlite3
 import sys
 import time
-from pathlib import Path
 
+from turnabout.sqlite._descriptor import LOOKS_ONLY, Descriptor
 from turnabout.sqlite._errors import is_busy
 from turnabout.sqlite._url import Place
 from turnabout.words.errors import Busy, Unavailable
@@ -50,9 +50,12 @@ class Turnstile:
     def __init__(self, place: Place) -> None:
         self._path = place.path
         self._busy_seconds = place.busy_seconds
-        self._file: int | None = None
+        self._file: Descriptor | None = None
         self._turn_ends = 0.0
         self._identity = self._identity_now()
+        self._database: Descriptor | None = None
+        if place.path is not None and LOOKS_ONLY is not None:
+            self._database = Descriptor(place.path, LOOKS_ONLY)
 
     def begin(self, connection: sqlite3.Connection) -> None:
         """Begin a transaction that holds the write lock, waiting up to `busy_seconds` for it.
@@ -62,17 +65,30 @@ class Turnstile:
         if time.monotonic() < self._turn_ends and _try_begin(connection):
             return
         if self._identity_now() != self._identity:
-            raise Unavailable(
-                f"{self._path} was removed or replaced while it was open: what is sent would be "
-                "lost. Put it back, or start this program again to use what is there now"
-            )
+            raise self._gone()
         self._begin_in_line(connection)
         self._turn_ends = time.monotonic() + _TURN_SECONDS
 
+    def committed(self) -> None:
+        """Raises: Unavailable, if the file has no name any more, as what was written is lost."""
+        if self._database is None:
+            is_gone = self._identity_now() != self._identity
+        else:
+            is_gone = not os.fstat(self._database.number).st_nlink
+        if is_gone:
+            self._turn_ends = 0.0
+            raise self._gone()
+
     def close(self) -> None:
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
+        for one in filter(None, (self._file, self._database)):
+            one.close()
+        self._file = None
+
+    def _gone(self) -> Unavailable:
+        return Unavailable(
+            f"{self._path} was removed or replaced while it was open: what is sent would be lost. "
+            "Put it back, or start this program again to use what is there now"
+        )
 
     def _identity_now(self) -> tuple[int, int] | None:
         """Which file has the path's name; None: none has."""
@@ -112,8 +128,8 @@ class Turnstile:
             return True
         try:
             if self._file is None:
-                self._file = os.open(Path(f"{self._path}-wal"), os.O_RDONLY)
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                self._file = Descriptor(f"{self._path}-wal", os.O_RDONLY)
+            fcntl.flock(self._file.number, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
         except OSError:
@@ -122,7 +138,7 @@ class Turnstile:
 
     def _leave(self) -> None:
         if self._file is not None and sys.platform != "win32":
-            fcntl.flock(self._file, fcntl.LOCK_UN)
+            fcntl.flock(self._file.number, fcntl.LOCK_UN)
 
 
 def _try_begin(connection: sqlite3.Connection) -> bool:

@@ -185,6 +185,7 @@ class Writer:
             self._run_all(connection, group)
             committing = True
             connection.execute("commit")
+            self._turnstile.committed()
             _mark_done(group)
         except BaseException as error:
             if connection.in_transaction:
