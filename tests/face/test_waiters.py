@@ -12,7 +12,7 @@ import pytest
 import turnabout
 import turnabout.aio
 from tests.support.until import until
-from turnabout._async.waiters import ReceiveGroup
+from turnabout._async.waiters import QUIET_SECONDS, ReceiveGroup
 from turnabout.words.errors import Disconnected
 from turnabout.words.verbs import Receive, Verb
 
@@ -149,6 +149,28 @@ def test_an_error_is_for_all_who_wait(tmp_path: Path) -> None:
         assert [type(error) for error in errors] == [Disconnected] * 3
         store.before = lambda: None
         assert len(await queue.receive(wait_seconds=5)) == 1
+
+    lived(tmp_path, story)
+
+
+def test_after_silence_nobody_is_told_that_there_is_nothing(tmp_path: Path) -> None:
+    """One waits for long and hears nothing, as the network is gone; others come for short waits."""
+
+    async def story(face: Any, store: Counting) -> None:
+        queue = face.queue("q")
+        (long,) = await crowd(queue, store, 1)
+        assert not await queue.receive(wait_seconds=0.01)
+        (group,) = face._shared.waiters.values()
+        group._answered_at -= QUIET_SECONDS
+
+        def fail() -> None:
+            raise Disconnected("away")
+
+        store.before = fail
+        with pytest.raises(Disconnected):
+            await queue.receive(wait_seconds=0.01)
+        with pytest.raises(Disconnected):
+            await long
 
     lived(tmp_path, story)
 

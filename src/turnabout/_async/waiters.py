@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 IDLE_SECONDS = 20.0
 """How long nobody looks where nothing is known to change; maintenance comes with a look."""
+QUIET_SECONDS = 1.5 * IDLE_SECONDS
+"""After so long without an answer nobody is told that there is nothing: the network may be gone."""
 LOOK_MESSAGES_MAX = 1_000
 """In one look, unless the first of the group wants more."""
 GAP_SECONDS_EACH, GAP_SECONDS_MAX = 0.0001, 0.02
@@ -87,6 +89,7 @@ class ReceiveGroup:
         self._retry_at: float | None = None
         self._look_at = 0.0
         self._rest_until = 0.0
+        self._answered_at = time.monotonic()
 
     def __len__(self) -> int:
         """How many wait."""
@@ -114,8 +117,10 @@ class ReceiveGroup:
             while not waiter.is_answered and not self._source.is_closed:
                 left = ends_at - time.monotonic()
                 if left <= 0:
-                    break
-                if self._leader is waiter:
+                    if time.monotonic() - self._answered_at < QUIET_SECONDS:
+                        break
+                    await to_its_end_async(self._look())
+                elif self._leader is waiter:
                     await self._lead(left)
                 else:
                     await wait_for_event_async(waiter.called, left)
@@ -163,7 +168,7 @@ class ReceiveGroup:
         except Exception as error:  # noqa: BLE001 - raised again, by everybody in the group
             self._fail(error)
             return False
-        now = time.monotonic()
+        self._answered_at = now = time.monotonic()
         self._retry_at = None if retry_after_ms is None else now + retry_after_ms / 1000
         self._look_at = now + IDLE_SECONDS
         if self._retry_at is not None:

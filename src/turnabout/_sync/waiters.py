@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 IDLE_SECONDS = 20.0
 """How long nobody looks where nothing is known to change; maintenance comes with a look."""
+QUIET_SECONDS = 1.5 * IDLE_SECONDS
+"""After so long without an answer nobody is told that there is nothing: the network may be gone."""
 LOOK_MESSAGES_MAX = 1_000
 """In one look, unless the first of the group wants more."""
 GAP_SECONDS_EACH, GAP_SECONDS_MAX = 0.0001, 0.02
@@ -80,6 +82,7 @@ class ReceiveGroup:
         self._retry_at: float | None = None
         self._look_at = 0.0
         self._rest_until = 0.0
+        self._answered_at = time.monotonic()
 
     def __len__(self) -> int:
         """How many wait."""
@@ -107,8 +110,10 @@ class ReceiveGroup:
             while not waiter.is_answered and not self._source.is_closed:
                 left = ends_at - time.monotonic()
                 if left <= 0:
-                    break
-                if self._leader is waiter:
+                    if time.monotonic() - self._answered_at < QUIET_SECONDS:
+                        break
+                    to_its_end(self._look())
+                elif self._leader is waiter:
                     self._lead(left)
                 else:
                     wait_for_event(waiter.called, left)
@@ -156,7 +161,7 @@ class ReceiveGroup:
         except Exception as error:  # noqa: BLE001 - raised again, by everybody in the group
             self._fail(error)
             return False
-        now = time.monotonic()
+        self._answered_at = now = time.monotonic()
         self._retry_at = None if retry_after_ms is None else now + retry_after_ms / 1000
         self._look_at = now + IDLE_SECONDS
         if self._retry_at is not None:
