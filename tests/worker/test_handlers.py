@@ -386,6 +386,24 @@ async def test_missing_queues_are_made_with_the_settings_given(place: Place) -> 
     assert (await place.queue.settings()).max_attempts == 2
 
 
+def test_settings_for_a_queue_that_is_there_are_said_to_be_ignored(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    @alive
+    async def check(place: Place) -> None:
+        await place.queue.create(max_attempts=3, fifo=True)
+        worker = place.worker()
+        wanted = {"max_attempts": 2, "fifo": True, "lease_seconds": 9}
+        worker.handler("work", settings=wanted)(lambda _message: None)
+        await worker.run_async(until_empty=True)
+        assert (await place.queue.settings()).max_attempts == 3
+
+    check()
+    (record,) = [one for one in caplog.records if one.levelname == "WARNING"]
+    assert "the queue work was there, and goes on as it was" in record.getMessage()
+    assert "max_attempts, lease_seconds otherwise" in record.getMessage()
+
+
 def test_what_is_no_place_and_no_function() -> None:
     with (
         turnabout.connect("sqlite://") as blocking,

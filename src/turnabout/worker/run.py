@@ -213,7 +213,14 @@ class Run:
             backoff = Backoff()
             while self.phase is Phase.TAKING:
                 try:
-                    consumer.report.settings = (await queue.create(**wanted)).queue.settings
+                    consumer.report.settings = there = (await queue.create(**wanted)).queue.settings
+                    other = [k for k, one in wanted.items() if there.changed({k: one}) != there]
+                    if other:
+                        log.warning(
+                            "the queue %s was there, and goes on as it was: settings= of its "
+                            "handler says %s otherwise. Use `turnabout queue update`",
+                            queue.name, ", ".join(other),
+                        )  # fmt: skip
                     break
                 except (Unavailable, Uncertain) as error:
                     if not backoff.tries:

@@ -73,8 +73,9 @@ def test_what_is_not_json_comes_as_text(films: Place) -> None:
 
 
 def test_too_large_is_413(films: Place) -> None:
-    answer = films.ask("POST /queues/films/enqueue", json.dumps("x" * 1024 * 1024))
-    assert answer.status == 413
+    """Hq takes 2 MB, and so does this door, unless the server's limit was set."""
+    assert films.ask("POST /queues/films/enqueue", json.dumps("x" * 2_000_000)).status == 200
+    assert films.ask("POST /queues/films/enqueue", json.dumps("x" * 2_100_000)).status == 413
 
 
 @each(

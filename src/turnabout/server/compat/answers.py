@@ -16,7 +16,7 @@ from turnabout.server.auth.authorized_store import AuthorizedStore
 from turnabout.server.context import ServerContext
 from turnabout.wire import error_body, retry_after
 from turnabout.words.errors import QueueNotFound, TurnaboutError, Unauthorized, UsageError
-from turnabout.words.limits import shown
+from turnabout.words.limits import PAYLOAD_BYTES_MAX, shown
 from turnabout.words.outcomes import ChannelFull, QueueFull
 from turnabout.words.payload import encode
 
@@ -111,9 +111,10 @@ def json_of(payload: bytes, content_type: str) -> msgspec.Raw:
         return msgspec.Raw(msgspec.json.encode(base64.b64encode(payload).decode()))
 
 
-def check_payload(context: ServerContext, payload: bytes) -> None:
-    """Refuse, with 413, a payload over the server's limit."""
+def check_payload(context: ServerContext, payload: bytes, usual: int = PAYLOAD_BYTES_MAX) -> None:
+    """Refuse, with 413, a payload over the server's limit; `usual`: unless that was set."""
     most = context.options.max_payload_bytes
+    most = usual if most == PAYLOAD_BYTES_MAX else most
     if len(payload) > most:
         raise Refused(413, f"length limit exceeded: {len(payload)} bytes of at most {most}")
 

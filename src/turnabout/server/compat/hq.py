@@ -45,6 +45,8 @@ from turnabout.words.verbs import (
 _BEFORE = "Something went wrong: "
 """The words that hq puts before the text of an error."""
 _MOST = {"max_attempts": INTEGER_MAX, "visibility_timeout_seconds": LEASE_SECONDS_MAX}
+PAYLOAD_BYTES = 2 * 1024 * 1024
+"""What hq takes, where the server's limit was not set otherwise."""
 _HASH_BITS = 59
 _NAMES_MAX = 10_000
 
@@ -129,7 +131,7 @@ class _Hq:
         """POST /queues/{name}/enqueue: any JSON, whatever its content type."""
         name = _name(request)
         body = await request.body()
-        answers.check_payload(self._context, body)
+        answers.check_payload(self._context, body, PAYLOAD_BYTES)
         answers.strict_json(body)
         caller.rights.need(Send, name)
         await caller.insider().run(QueueGet(name))  # a send makes a missing queue; hq tells of it

@@ -24,6 +24,8 @@ LINGER_SECONDS = 2.0
 """For a client to send the rest of what is refused already, and to take the answer."""
 PIPELINE_MAX = 100
 """Requests that a client may send ahead on one connection."""
+FRAME_BYTES = 6
+"""Of a chunk's frame, for each byte in it: none is longer that says nothing else."""
 NEVER = math.inf
 
 
@@ -63,7 +65,9 @@ class ClientConnection(asyncio.Protocol):
         self._headers: list[tuple[bytes, bytes]] = []
         self._body_until = NEVER
         self._unused = 0
-        """Bytes since the last byte of a body or the last end of a head."""
+        """Bytes since the last end of a head that are no body's; of chunks' frames a few for each
+        byte are let pass.
+        """
         self._header_bytes = 0
         self._holder = ""
         """Whose place it has: its namespace's, or its address's while nobody has shown a token."""
@@ -229,6 +233,9 @@ class ClientConnection(asyncio.Protocol):
         """The request whose head is whole. Raises whatever, where its target is not a path."""
         url = httptools.parse_url(self._url)
         path = url.path.decode("ascii")
+        if url.host:  # the absolute form, whose host is the one that counts (RFC 9112, 3.2.2)
+            host = b"[%s]" % url.host if b":" in url.host else url.host
+            self._headers = [(n, host if n == b"host" else v) for n, v in self._headers]
         version = self.parser.get_http_version()
         scope = {
             "type": "http",
@@ -252,7 +259,7 @@ class ClientConnection(asyncio.Protocol):
 
     def on_body(self, body: bytes) -> None:
         """A piece of the body."""
-        self._unused = 0
+        self._unused = max(self._unused - (1 + FRAME_BYTES) * len(body), 0)
         if self._newest is not None and not self._newest.is_answered:
             self._newest.arrived(body)
 
