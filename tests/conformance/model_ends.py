@@ -103,6 +103,8 @@ class Ends:
 
     def purge(self, name: str, channel: str | None, state: str | None) -> int:
         queue = self.queues[name]
+        if state != "leased":
+            self._run_timers(queue)
         gone = [
             m
             for m in queue.messages.values()

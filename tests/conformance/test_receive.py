@@ -6,7 +6,7 @@ import pytest
 
 from tests.conformance.steps import counts, is_empty, one, sent, taken, texts
 from tests.support.each import each
-from turnabout import LeaseLost, QueueNotFound, UsageError, message
+from turnabout import LeaseLost, Purged, QueueNotFound, UsageError, message
 
 
 def test_nothing_to_receive_is_an_empty_answer(queue):
@@ -240,3 +240,14 @@ def test_messages_are_iterated_until_there_are_none(queue):
         m.ack()
     assert got == list("01234")
     assert counts(queue).done == 5
+
+
+@pytest.mark.parametrize("named", [{}, {"channel": "a"}])
+def test_a_purge_ends_leases_that_ran_out(queue, clock, named):
+    """What a worker had that has died is nobody's, though nobody has looked since."""
+    sent(queue, "left behind", "held", channel="a")
+    queue.receive(1, lease_seconds=1)
+    queue.receive(1, lease_seconds=100)
+    clock.advance(2)
+    assert queue.purge(**named) == Purged(1)
+    assert (counts(queue).leased, counts(queue).ready, counts(queue).cancelled) == (1, 0, 1)

@@ -47,8 +47,9 @@ def test_a_batch(spark: SparkSession, place: str, mq: turnabout.Turnabout) -> No
     assert all(m.headers == {"n": m.text()} for m in some)
     assert {m.channel for m in some} == {"c0", "c1", "c2"}
 
-    writer(frame.where("id = 0"), place, queue="emails").save()
-    writer(frame.where("id = 0"), place, queue="emails").save()
+    some = frame.where("id = 0")
+    writer(some, place, queue="emails").save()
+    writer(some.withColumnRenamed("value", "VALUE"), place, queue="emails").save()
     assert mq.queue("emails").stats().sent == 12  # without a runId each write is one of its own
 
 

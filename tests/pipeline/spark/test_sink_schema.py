@@ -61,6 +61,7 @@ def refused(ddl: str, **options: str) -> str:
         ("value string, queue string, delay_seconds timestamp", "double, not timestamp"),
         ("value string, queue string, headers map<int>", "headers is a map<string,string>"),
         ("value string, queue string, value string", "value is there 2 times"),
+        ("value string, queue string, Value string", "value is there 2 times"),
     ],
 )
 def test_columns_that_are_refused(ddl: str, text: str) -> None:
@@ -70,6 +71,7 @@ def test_columns_that_are_refused(ddl: str, text: str) -> None:
 def test_columns_that_are_taken() -> None:
     for ddl in (
         "value binary, queue string",
+        "VALUE binary, Queue string, Delay_Seconds double",
         "value string, queue string, headers map, priority bigint, delay_seconds decimal(2,1)",
         "value string, queue string, headers string, ttl_seconds bigint, dedup_key void",
         "value string, queue string, channel string, content_type string, priority short",

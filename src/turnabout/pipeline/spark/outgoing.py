@@ -90,12 +90,12 @@ def staged(
 
 def rows(batch: Any) -> Iterator[Row]:
     """The cells that messages are made of; what a send takes for granted stands for nulls."""
-    count = batch.num_rows
-    names = set(batch.schema.names)
+    names = [name.lower() for name in batch.schema.names]
+    batch = batch.rename_columns(names)
 
     def column(name: str, instead: Any = None) -> Sequence[Any]:
         if name not in names:
-            return [instead] * count
+            return [instead] * batch.num_rows
         cells = _cells(batch.column(name))
         return cells if instead is None else [instead if c is None else c for c in cells]
 

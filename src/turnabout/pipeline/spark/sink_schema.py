@@ -36,9 +36,9 @@ _MEANT: Final = {
 
 def check_schema(schema: StructType, *, has_queue: bool) -> None:
     """Raises: UsageError for columns that no message has, for types, for what is missing."""
-    names = schema.names
-    for name in names:
-        if name not in SINK:
+    names = [name.lower() for name in schema.names]  # as Spark has them
+    for name in schema.names:
+        if name.lower() not in SINK:
             raise UsageError(f"a message has no column {name!r}: {_hint(name)}")
     twice = [name for name in SINK if names.count(name) > 1]
     if twice:
@@ -47,12 +47,12 @@ def check_schema(schema: StructType, *, has_queue: bool) -> None:
         raise UsageError("a message needs the column value, a string or binary: its payload")
     if not has_queue and "queue" not in names:
         raise UsageError('which queue? Give .option("queue", …), or add the column queue')
-    for column in schema.fields:
+    for name, column in zip(names, schema.fields, strict=True):
         kind = column.dataType.simpleString()
-        if kind == "void" and column.name != "value":
+        if kind == "void" and name != "value":
             continue
-        if not re.fullmatch(_TYPES.get(column.name, _TEXT), kind):
-            raise UsageError(f"the column {column.name} is {_wanted(column.name)}, not {kind}")
+        if not re.fullmatch(_TYPES.get(name, _TEXT), kind):
+            raise UsageError(f"the column {column.name} is {_wanted(name)}, not {kind}")
 
 
 def _hint(name: str) -> str:

@@ -12,6 +12,7 @@ declare
     v_ids bigint[];
 begin
     if purge.state is distinct from 'leased' then
+        perform turnabout.run_timers(v_queue, v_now, purge.most);  -- what ran out is nobody's
         with gone as (
             delete from turnabout.ready r
             where r.ctid = any (array(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from turnabout.sqlite._connection import Connection
 from turnabout.sqlite._statements import statements
 from turnabout.sqlite.procedures import _channel, _finish, _queue
+from turnabout.sqlite.procedures.receive import end_leases
 from turnabout.words.outcomes import Deleted
 from turnabout.words.policy import NO_POLICY, Policy, policy_row
 from turnabout.words.verbs import ChannelDelete, PolicySet
@@ -37,7 +38,7 @@ def policy_set(connection: Connection, verb: PolicySet, _now: int) -> Policy:
 
 def channel_delete(connection: Connection, verb: ChannelDelete, now: int) -> Deleted:
     """Cancel what waits in a channel, and clear its policy. Leases run on."""
-    queue = _queue.need(connection, verb.queue)
+    queue = end_leases(connection, _queue.need(connection, verb.queue), now)
     parameters = {"queue": queue["id"], "channel": verb.channel}
     ids = sorted(row["id"] for row in connection.execute(_finish.SQL["waiting"], parameters))
     _finish.Finish(connection, queue, now).end("cancelled", ids)

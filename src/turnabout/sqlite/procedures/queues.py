@@ -9,6 +9,7 @@ from turnabout.sqlite._statements import statements
 from turnabout.sqlite.procedures import _channel, _finish, _floor, _queue, _queue_limits
 from turnabout.sqlite.procedures._queue import Queue
 from turnabout.sqlite.procedures.look import queue_entry
+from turnabout.sqlite.procedures.receive import end_leases
 from turnabout.words.entities import QueueEntry
 from turnabout.words.errors import UsageError
 from turnabout.words.limits import DEAD_SUFFIX
@@ -76,6 +77,8 @@ def purge(connection: Connection, verb: Purge, now: int) -> Purged:
     """Cancel messages: a row of history each."""
     queue = _queue.need(connection, verb.queue)
     states = ("scheduled", "ready") if verb.state is None else (verb.state,)
+    if "leased" not in states:
+        queue = end_leases(connection, queue, now)  # what ran out is nobody's
     chosen = connection.execute(
         _PURGE["choose"],
         {

@@ -121,6 +121,19 @@ def _choose(
     return None
 
 
+def end_leases(connection: Connection, queue: Queue, now: int) -> Queue:
+    """Charge all leases that ran out; the queue as it is then."""
+    parameters = {"queue": queue["id"], "now": now, "most": -1}
+    rows = connection.execute(_SQL["expired"], parameters).fetchall()
+    if not rows:
+        return queue
+    changes = _channel.ChannelChanges()
+    _charge_crashes(connection, queue, _finish.Finish(connection, queue, now), rows, changes)
+    _queue_limits.give_back(connection, queue, len(rows))
+    changes.write(connection, queue["id"])
+    return _queue.need(connection, queue["name"])
+
+
 def turn_timers(connection: Connection, queue: Queue, now: int, most: int) -> _finish.Finish | None:
     """What is due becomes ready, leases that ran out are charged, what has waited too long ends,
     sleepers wake: a share. Where more messages may have waited too long: what ends them.
