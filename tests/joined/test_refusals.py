@@ -273,7 +273,11 @@ class Odd(psycopg.adapt.Loader):
 
 
 @pytest.mark.slow
-def test_what_the_owner_reads_his_values_by_is_his(migrated_url: str) -> None:
+def test_what_the_owner_reads_his_values_by_is_his(
+    migrated_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("psycopg.types.json._JsonLoader.loads", lambda _: "odd", raising=False)
+    monkeypatch.setattr("psycopg.types.json._JsonLoader._loads", lambda *_: "odd", raising=False)
     names = ("int8", "int4", "int2", "bool", "text", "bytea")
     with psycopg.connect(migrated_url) as three, turnabout.connect(migrated_url) as mq:
         for name in names:
@@ -284,10 +288,14 @@ def test_what_the_owner_reads_his_values_by_is_his(migrated_url: str) -> None:
             psycopg2.extensions.register_type(odd, two)
         for n, connection in enumerate((three, two)):
             queue = mq.queue(f"q{n}").within(connection)
+            connection.cursor().execute("set standard_conforming_strings = off")
             assert queue.send("x", channel="c").ids == (3 * n + 1,)
-            assert queue.send_many([turnabout.message("y")] * 2).duplicates == ()
+            assert queue.send_many([turnabout.message("\\y")] * 2).duplicates == ()
             connection.commit()
+            queue.channel("c").set_policy(turnabout.Policy(max_concurrency=n + 2))
+            assert mq.queue(f"q{n}").channel("c").policy().max_concurrency is None
             taken = [(m.id, m.text(), m.channel) for m in queue.receive(3)]
+            assert [text for _, text, _ in sorted(taken)] == ["x", "\\y", "\\y"]
             assert min(taken) == (3 * n + 1, "x", "c")
             connection.rollback()
         two.close()

@@ -45,6 +45,7 @@ class Subscription:
     epoch: int = 0
     acked: int = 0
     limit: int | None = None
+    unsure: int = 0  # receipts of which it is left to the store whether they are told as lost
     epochs: dict[int, Epoch] = field(default_factory=dict[int, Epoch])
 
 

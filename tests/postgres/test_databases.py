@@ -74,6 +74,7 @@ def test_settings_that_change_meanings_change_nothing(owner: str, role: Any, opt
         queue.send_many([turnabout.message("y", priority=n) for n in range(3)])
         for message in queue.receive(10):
             message.ack(result="\\x00")
+        assert {m.channel for m in queue.history().entries} == {"", "\\'ü"}
         results = {entry.result.text() for entry in queue.history().entries if entry.result}
         assert results == {"\\x00"}
         maintained(queue)

@@ -39,7 +39,8 @@ def test_a_silent_network_is_noticed_unless_the_url_or_the_environment_says_when
         return psycopg.conninfo.conninfo_to_dict(address(f"{HERE}{more}", "turnabout"))
 
     assert asked() == {"user": "u", "host": "h", "dbname": "db", **NETWORK} | {
-        "fallback_application_name": "turnabout"
+        "fallback_application_name": "turnabout",
+        "client_encoding": "utf8",
     }
     assert asked("?keepalives_idle=5&connect_timeout=7")["keepalives_idle"] == "5"
     assert asked("?keepalives_idle=5&connect_timeout=7")["connect_timeout"] == "7"

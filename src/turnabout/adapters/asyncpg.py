@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from turnabout.adapters.protocol import Parameters, Paramstyle, Rows
@@ -21,4 +22,6 @@ class Asyncpg:
 
     async def fetch(self, sql: str, parameters: Parameters) -> Rows:
         """As `AsyncClient.fetch`."""
-        return [tuple(record) for record in await self._connection.fetch(sql, *parameters)]
+        plain = sys.modules["asyncpg"].Record  # its owner may have another class of them
+        records = await self._connection.fetch(sql, *parameters, record_class=plain)
+        return [tuple(record) for record in records]

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from turnabout.adapters.protocol import Client, Parameters, Paramstyle, Rows, SqliteClient
+from turnabout.adapters.psycopg import rows_of
 from turnabout.words.errors import UsageError
 
 T = TypeVar("T")
@@ -33,7 +34,7 @@ class _DjangoOnPostgres:
     def fetch(self, sql: str, parameters: Parameters) -> Rows:
         with self._connection.cursor() as cursor:
             cursor.execute(sql, parameters)
-            return cursor.fetchall()
+            return rows_of(cursor)
 
 
 class _DjangoOnSqlite:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from functools import cache
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 from turnabout.adapters.protocol import Parameters, Paramstyle, Rows
 
@@ -28,14 +28,31 @@ def _adapters() -> Any:
     return plain
 
 
-def _tuples(_cursor: Any) -> type[tuple[Any, ...]]:
-    """A row factory: whatever rows the connection makes for its owner, ours are tuples."""
-    return tuple
+def rows_of(cursor: Any) -> Rows:
+    """All rows of a cursor, read so where it is one of psycopg's."""
+    result = getattr(cursor, "pgresult", None)
+    if result is None:
+        return cursor.fetchall()
+    reader = sys.modules["psycopg"].adapt.Transformer(context(cursor.connection))
+    reader.set_pgresult(result)
+    return reader.load_rows(0, result.ntuples, tuple)
+
+
+def as_literal(value: Any) -> Any:
+    """A list of bytes as the literal of an array. psycopg makes one of it that holds other bytes
+    where `standard_conforming_strings` is off: it doubles the backslashes then.
+    """
+    if not isinstance(value, list):
+        return value
+    items = cast("list[Any]", value)
+    if not any(isinstance(item, bytes) for item in items):
+        return items
+    return "{" + ",".join("NULL" if i is None else f'"\\\\x{i.hex()}"' for i in items) + "}"
 
 
 @cache
 def _plain(name: str) -> Any:
-    """That class of psycopg's cursors, with adapters of its own."""
+    """That class of psycopg's cursors, which writes values so."""
     cursors = getattr(sys.modules["psycopg"], name)
     return type(name, (cursors,), {"adapters": property(lambda _: _adapters())})
 
@@ -57,9 +74,8 @@ class Psycopg(_EitherPsycopg):
 
     def fetch(self, sql: str, parameters: Parameters) -> Rows:
         """As `Client.fetch`."""
-        with _plain("RawCursor")(self._connection, row_factory=_tuples) as cursor:
-            cursor.execute(sql, parameters, binary=True)
-            return cursor.fetchall()
+        with _plain("RawCursor")(self._connection) as cursor:
+            return rows_of(cursor.execute(sql, [*map(as_literal, parameters)], binary=True))
 
 
 class AsyncPsycopg(_EitherPsycopg):
@@ -67,6 +83,5 @@ class AsyncPsycopg(_EitherPsycopg):
 
     async def fetch(self, sql: str, parameters: Parameters) -> Rows:
         """As `AsyncClient.fetch`."""
-        async with _plain("AsyncRawCursor")(self._connection, row_factory=_tuples) as cursor:
-            await cursor.execute(sql, parameters, binary=True)
-            return await cursor.fetchall()
+        async with _plain("AsyncRawCursor")(self._connection) as cursor:
+            return rows_of(await cursor.execute(sql, [*map(as_literal, parameters)], binary=True))

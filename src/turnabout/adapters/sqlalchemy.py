@@ -19,6 +19,7 @@ from turnabout.adapters.protocol import (
     Rows,
     SqliteClient,
 )
+from turnabout.adapters.psycopg import rows_of
 from turnabout.words.errors import UsageError
 
 T = TypeVar("T")
@@ -87,7 +88,8 @@ class _EitherOnPostgres:
 
 class _SqlAlchemyOnPostgres(_EitherOnPostgres):
     def fetch(self, sql: str, parameters: Parameters) -> Rows:
-        return self._current().exec_driver_sql(sql, parameters).fetchall()
+        with self._current().exec_driver_sql(sql, parameters) as result:
+            return rows_of(result.cursor)
 
 
 class _SqlAlchemyOnSqlite:

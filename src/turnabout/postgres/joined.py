@@ -6,7 +6,6 @@ A call has its parameters as `$1`; here it is put into the library's form, once 
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -16,6 +15,7 @@ from typing import Any, TypeVar
 from turnabout.adapters import Paramstyle
 from turnabout.adapters.joined import OPEN_ONE
 from turnabout.adapters.protocol import Parameters, Rows
+from turnabout.adapters.psycopg import as_literal
 from turnabout.postgres.calls import call_of
 from turnabout.postgres.errors import BUSY, NOT_MIGRATED, busy
 from turnabout.words.errors import (
@@ -28,7 +28,7 @@ from turnabout.words.errors import (
 )
 from turnabout.words.limits import DEAD_SUFFIX
 from turnabout.words.policy import QueueSettings
-from turnabout.words.verbs import PolicyGet, PolicySet, QueueCreate, Receive, Send, Verb
+from turnabout.words.verbs import QueueCreate, Receive, Send, Verb
 
 A = TypeVar("A")
 Now = Callable[[], int] | None
@@ -71,6 +71,8 @@ def call(verb: Verb[Any], clock: Now, style: Paramstyle) -> tuple[str, Parameter
     for place in _arrays(text):
         values[place] = _as_list(values[place])
     sql, order = rendered(text, style)
+    if style in ("pyformat", "format"):  # by psycopg, maybe
+        values = [*map(as_literal, values)]
     if style in _NAMED:
         return sql, {f"p{place + 1}": values[place] for place in set(order)}
     return sql, tuple(values[place] for place in order)
@@ -111,10 +113,7 @@ def _as_list(value: Any) -> Any:
 
 def answer(verb: Verb[A], rows: Rows) -> A:
     """The outcome of a verb from its rows."""
-    clean = [tuple(map(_plain, row)) for row in rows]
-    if isinstance(verb, (PolicyGet, PolicySet)) and isinstance(clean[0][0], str):
-        clean = [(json.loads(clean[0][0]),)]
-    return call_of(type(verb)).answer(verb, clean)
+    return call_of(type(verb)).answer(verb, [tuple(map(_plain, row)) for row in rows])
 
 
 def _plain(value: Any) -> Any:

@@ -54,9 +54,8 @@ def address(conninfo: str, program: str) -> str:
         option.keyword.decode() for option in Conninfo.get_defaults() if option.val is not None
     }
     wanted = {"fallback_application_name": program, **NETWORK}
-    return make_conninfo(
-        conninfo, **{name: value for name, value in wanted.items() if name not in given}
-    )
+    more = {name: value for name, value in wanted.items() if name not in given}
+    return make_conninfo(conninfo, client_encoding="utf8", **more)  # texts are encoded by hand
 
 
 _SWITCHES = ("prepare", "listen")

@@ -81,17 +81,16 @@ def _policy_parameters(verb: v.PolicySet, now: Now) -> Sequence[Any]:
     return verb.queue, verb.channel, changes, verb.replace, now
 
 
-def _policy(columns: Mapping[str, Any] | None) -> Policy:
-    if columns is None:
+def _policy(said: str | None) -> Policy:
+    """As text: programs tell their drivers to read JSON in ways of their own."""
+    if said is None:
         return NO_POLICY
-    full = dict.fromkeys(POLICY_COLUMNS) | dict(columns)
-    return policy_of(
-        full, paused=bool(columns.get("paused")), pause_reason=columns.get("pause_reason")
-    )
+    full = dict.fromkeys((*POLICY_COLUMNS, "paused", "pause_reason")) | json.loads(said)
+    return policy_of(full, paused=bool(full["paused"]), pause_reason=full["pause_reason"])
 
 
-def _channel_policy(name: str, columns: Mapping[str, Any]) -> ChannelPolicy:
-    return ChannelPolicy(name, _policy(columns))
+def _channel_policy(name: str, said: str) -> ChannelPolicy:
+    return ChannelPolicy(name, _policy(said))
 
 
 CALLS: dict[type[Any], Call] = {
@@ -144,16 +143,19 @@ CALLS: dict[type[Any], Call] = {
     v.QueueDelete: call("select turnabout.queue_delete($queue::text)", one(Deleted), settles=True),
     v.PolicySet: call(
         "select turnabout.policy_set($queue::text, $channel::text, $changes::jsonb,"
-        " $replace::boolean, $now::bigint)",
+        " $replace::boolean, $now::bigint)::text",
         one(_policy),
         _policy_parameters,
         settles=True,
     ),
     v.PolicyGet: call(
-        "select turnabout.policy_get($queue::text, $channel::text)", one(_policy), repeatable=True
+        "select turnabout.policy_get($queue::text, $channel::text)::text",
+        one(_policy),
+        repeatable=True,
     ),
     v.PolicyList: call(
-        "select * from turnabout.policy_list($queue::text, $after::text, $limit::int)",
+        "select channel, policy::text"
+        " from turnabout.policy_list($queue::text, $after::text, $limit::int)",
         each(_channel_policy),
         repeatable=True,
     ),
