@@ -88,6 +88,19 @@ def test_no_messages_asked_for_acknowledges_and_looks(pipe):
     assert counts(queue).ready == 1
 
 
+def test_a_recorded_epoch_of_which_nothing_is_left_ends(pipe, clock):
+    """Its driver died, its leases ran out, others did the work: the next reader goes on."""
+    queue, reader = pipe.filled(*"abc")
+    assert reader.lease(0) == p.Leased(1, 3)
+    clock.advance(ms=LEASE_MS + 1)
+    assert all(isinstance(one.ack(), Acked) for one in queue.receive(3))
+    sent(queue, "d")
+    after = pipe.reader(queue, subscription=reader.subscription)
+    assert after.lease(0) == p.Leased(1, 3), "a batch of which no row is there any more"
+    assert after.texts(1) == []
+    assert after.lease(1) == p.Leased(2, 1, 0, 3)
+
+
 def test_the_recorded_epoch_comes_back_to_the_next_reader(pipe, clock):
     queue, dead = pipe.filled(*"abc")
     dead.lease(0, 2)

@@ -41,7 +41,8 @@ begin
     order by e.epoch
     limit 1;
     if found then
-        select x.messages into epoch_lease.messages
+        -- Those that were lost count, or an epoch of which none is left would never end.
+        select x.messages + x.lost into epoch_lease.messages
         from turnabout_pipeline.epoch_renew(
             v_row.name, epoch_lease.epoch, epoch_lease.epoch, v_now + lease_ms) x;
         return;
