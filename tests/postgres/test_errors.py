@@ -37,10 +37,10 @@ def test_only_a_lost_connection_leaves_it_open_what_happened() -> None:
     assert len(CODES) > 200
     for code in CODES:
         error = told(code)
-        is_lost = (code[:2] in ("08", "57") and code != "57014") or code == "53300"
+        is_lost = (code[:2] in ("08", "57") and code != "57014") or code in ("53300", "40003")
         assert isinstance(error, Uncertain) is is_lost, code
         assert isinstance(told(code, sent=False), Disconnected) is is_lost or code == "25006", code
-        passes = code.startswith(("40", "53", "55P0", "57014", "58", "25006"))
+        passes = code.startswith(("25006", "25P0", "40", "53", "55P0", "57014", "58"))
         assert error.retryable is (passes and not is_lost), code
 
 

@@ -37,23 +37,20 @@ NOT_REBUILT = "PQ503"
 BUSY = frozenset({"40001", "40P01", LOCKED, "57014", NOT_REBUILT})
 """Serialisation failure, deadlock, lock and statement timeout: rolled back, safe to repeat."""
 
-PASSES = ("40", "53", "55P0", "58")
-"""So begin the codes of what the server may take later: others were before, it lacks memory or
-connections, or its system failed it.
+LOST = ("08", "40003", "53300", "57")
+"""So begin the codes of a connection that broke or could not be had, of a server that goes or
+comes, and of one that doesn't know itself: only then is it unknown what happened.
 """
 
-LOST = ("08", "57")
-"""So begin those of a connection that broke, or of a server that goes or comes: only then is it
-unknown what happened. Whatever else has a code, the server has undone.
+PASSES = ("25P0", "40", "53", "55P0", "58")
+"""So begin those of what the server may take later: others were before, a timeout was over, it
+lacks memory or connections, or its system failed it.
 """
 
 NOT_ALLOWED = "42501"
 
 OURS = "22023"
 """What our functions refuse a value by: in the library's words."""
-
-TOO_MANY = "53300"
-"""Connections: the server cannot be reached, for now."""
 
 _OF_THE_CLIENT = (psycopg.OperationalError, psycopg.InterfaceError)
 
@@ -152,11 +149,11 @@ def translate(
     refused = _refused(error, code, text, url)
     if refused is not None:
         return refused
-    if code in BUSY or (code.startswith(PASSES) and code != TOO_MANY):
+    is_lost = code.startswith(LOST) and code not in BUSY
+    if code in BUSY or (code.startswith(PASSES) and not is_lost):
         return busy(code)(f"PostgreSQL refused for now ({text}): nothing happened, repeat the call")
     if not code and re.match(r"(connection .* )?invalid \S+ value", text):
         return UsageError(f"PostgreSQL's client refused the URL: {text}")
-    is_lost = code.startswith(LOST) or code == TOO_MANY
     if is_lost or (not code and isinstance(error, _OF_THE_CLIENT)):
         if sent and not NOT_LOGGED_IN.search(text):
             return Uncertain(
