@@ -13,7 +13,7 @@ from tests.support.each import each
 from turnabout.server import ServerOptions
 from turnabout.server.api import health
 from turnabout.server.verbs import TokenRevoke
-from turnabout.words.errors import StorageFull, WrongVersion
+from turnabout.words.errors import BrokenInvariant, StorageFull, WrongVersion
 
 
 @looking()
@@ -58,6 +58,17 @@ async def test_a_closing_server_is_not_ready(sight: Sight) -> None:
     ready = await sight.get("/readyz")
     assert (ready.status_code, ready.text) == (503, "not ready: closing\n")
     assert (await sight.get("/livez")).status_code == 200
+
+
+@looking()
+async def test_failed_maintenance_is_told_and_keeps_nobody_away(sight: Sight) -> None:
+    rounds = sight.context.long_poll.maintenance._shared.rounds
+    rounds.was_maintained("q", BrokenInvariant("no"))
+    ready = await sight.get("/readyz")
+    assert (ready.status_code, ready.text) == (200, "ok, but maintenance fails: see the log\n")
+    assert sight.context.now()["queues_unmaintained"] == 1
+    rounds.was_maintained("q")
+    assert (await sight.get("/readyz")).text == "ok\n"
 
 
 @looking()
