@@ -1,6 +1,7 @@
 """What a worker logs of handlers that fail: enough to act on, and never a payload."""
 
 import logging
+from typing import Any
 
 import pytest
 
@@ -127,9 +128,26 @@ class Unsaid(GiveUp):
     __str__ = Rude.__str__
 
 
+class Exits(Exception):
+    def __str__(self) -> str:
+        raise SystemExit
+
+
+class Unseen(ValueError):
+    """As a proxy outside of what it stands for."""
+
+    __class__ = property(Rude.__str__)  # type: ignore[assignment]
+
+
 class Unmade(Defer):
     def __init__(self) -> None:
         """Without what one is made of."""
+
+
+def remade() -> Defer:
+    error = Defer()
+    error.state = "text"  # type: ignore[assignment]
+    return error
 
 
 def caused() -> Exception:
@@ -139,11 +157,14 @@ def caused() -> Exception:
 
 
 RUDE = {"text": Rude, "argument": lambda: ValueError(Rude()), "cause": caused, "give up": Unsaid}
-RUDE |= {"defer": Unmade}
+RUDE |= {"defer": Unmade, "state": remade, "exits": Exits, "class": Unseen}
 
 
+@pytest.mark.parametrize("colour", ["sync", "async"])
 @pytest.mark.parametrize("kind", RUDE)
-def test_an_error_that_raises_costs_no_place(caplog: pytest.LogCaptureFixture, kind: str) -> None:
+def test_an_error_that_raises_costs_no_place(
+    caplog: pytest.LogCaptureFixture, kind: str, colour: str
+) -> None:
     """Whatever is done with what a handler raised: the next message is handled."""
 
     @alive
@@ -151,17 +172,51 @@ def test_an_error_that_raises_costs_no_place(caplog: pytest.LogCaptureFixture, k
         await place.queue.create(backoff_seconds=3600)
         worker = place.worker()
 
-        @worker.handler("work")
-        def handle(message: Message) -> object:
+        def handle(message: Message | AsyncMessage) -> object:
             if message.text() == "bad":
                 raise RUDE[kind]()  # noqa: RSE102 - a function
-            return Rude() if message.text() == "odd" else None
+            return {"odd": Rude(), "proxy": Unseen()}.get(message.text())
 
-        stats = await place.worked_off(worker, "bad", "odd", "good")
-        assert (stats.handled, stats.failed) == (2, 1)
+        async def handle_async(message: AsyncMessage) -> object:
+            return handle(message)
+
+        worker.handler("work")(handle if colour == "sync" else handle_async)
+        stats = await place.worked_off(worker, "bad", "odd", "proxy", "good")
+        assert (stats.handled, stats.failed) == (3, 1)
         (left,) = [one for one in await place.queue.peek() if one.text() == "bad"] or [None]
         assert left is None if kind == "give up" else left is not None
 
     check()
     (record,) = errors(caplog)
     assert "failed on message 1" in record.getMessage()
+    assert "None" not in record.getMessage()
+
+
+@pytest.mark.parametrize("where", ["consumer.ending_of", "report.text_of", "log"])
+def test_whatever_goes_wrong_as_messages_are_settled_places_become_free(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    tries = list[int]()
+
+    def once(*_given: object) -> Any:
+        monkeypatch.undo()
+        raise RuntimeError("it went wrong")
+
+    @alive
+    async def check(place: Place) -> None:
+        await place.queue.create(backoff_seconds=3600)
+        worker = place.worker()
+
+        @worker.handler("work")
+        async def handle(message: AsyncMessage) -> None:
+            tries.append(message.id)
+            if message.id == 1:
+                what = "report.log.log" if where == "log" else where
+                monkeypatch.setattr(f"turnabout.worker.{what}", once)
+                raise ValueError
+
+        stats = await place.worked_off(worker, "x", "y")
+        assert (stats.handled, stats.failed, tries) == (1, 1, [1, 2])
+
+    check()
+    assert len(errors(caplog)) == (0 if where == "log" else 1)  # that one was printed

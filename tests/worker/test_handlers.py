@@ -227,7 +227,8 @@ async def test_a_handler_s_exit_fails_its_message_and_not_the_worker(
 ) -> None:
     """Argparse and click end so; also where it is none of its own, such as a generator's."""
     worker = place.worker()
-    ends = {b"x": SystemExit(0), b"y": GeneratorExit(), b"z": asyncio.CancelledError()}
+    ends = {b"w": KeyboardInterrupt(), b"x": SystemExit(0), b"y": GeneratorExit()}
+    ends |= {b"z": asyncio.CancelledError()}
     await place.queue.create(backoff_seconds=3600)
     if colour == "sync":
 
@@ -243,10 +244,11 @@ async def test_a_handler_s_exit_fails_its_message_and_not_the_worker(
             if message.payload in ends:
                 raise ends[message.payload]
 
-    stats = await place.worked_off(worker, "x", "y", "z", "good")
-    assert (stats.handled, stats.failed) == (1, 3)
+    stats = await place.worked_off(worker, "w", "x", "y", "z", "good")
+    assert (stats.handled, stats.failed) == (1, 4)
     errors = [str(one.error).splitlines()[-1] for one in await place.queue.peek()]
-    assert errors == ["SystemExit: 0", "GeneratorExit", "asyncio.exceptions.CancelledError"]
+    assert errors[:2] == ["KeyboardInterrupt", "SystemExit: 0"]
+    assert errors[2:] == ["GeneratorExit", "asyncio.exceptions.CancelledError"]
 
 
 @alive

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import turnabout
 from tests.worker.yard import SECONDS, Yard
 from turnabout.words.errors import UsageError
 from turnabout.worker import load, run_processes
-from turnabout.worker.processes import HUNG
+from turnabout.worker.processes import HUNG, supervise
 
 pytestmark = pytest.mark.slow
 
@@ -129,6 +130,17 @@ def test_a_signal_while_they_start_reaches_them_all(
     monkeypatch.setattr("turnabout.worker.processes.subprocess.Popen", start)
     assert run_processes(target, 3) == 0
     assert all(child.poll() is not None for child in started)
+
+
+def test_a_child_that_was_told_to_end_may_say_0() -> None:
+    """As one does with a handler of its own for SIGTERM, while it is imported."""
+    program = """if True:
+        import os, signal
+        signal.signal(signal.SIGTERM, lambda *_: exit(0))
+        os.kill(os.getppid(), signal.SIGTERM)
+        signal.pause()
+    """
+    assert supervise([sys.executable, "-c", program], os.environ, 1) == 0
 
 
 def test_processes_stop_when_their_parent_is_killed(yard: Yard) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import signal
 import threading
 from unittest import mock
 
@@ -252,3 +253,20 @@ async def test_cancelling_the_run_gives_back_what_it_holds(place: Place) -> None
     assert worker.stats.released == 2
     left = await place.queue.peek()
     assert [(m.state, m.failures, m.crashes) for m in left] == [("ready", 0, 0)] * 2
+
+
+@alive
+async def test_ctrl_c_that_nobody_takes_over_ends_the_worker(place: Place) -> None:
+    worker = place.worker()
+
+    @worker.handler("work")
+    async def handle(_message: AsyncMessage) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    await place.send("x")
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            await worker.run_async()
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -14,7 +14,7 @@ import random
 import threading
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
 from functools import partial
 
 from turnabout._async import AsyncMessage as PlainMessage
@@ -38,7 +38,7 @@ from turnabout.worker.endings import (
     ending_of,
     timeout_error,
 )
-from turnabout.worker.job import Job, Surroundings, awaited, called
+from turnabout.worker.job import Job, Surroundings, awaited, called, is_ctrl_c
 from turnabout.worker.loop import (
     PAUSE_SECONDS_MIN,
     RETRY_LATE_SECONDS,
@@ -210,13 +210,10 @@ class Consumer:
             end: End = asyncio.CancelledError()
         else:  # an exception is the worker's, not the handler's: it could not be run
             end = task.exception() or task.result()
-        if lease.timed_out and not isinstance(end, (Returned, Defer, GiveUp)):
-            end = self._timeout(end)
-        try:
+        with self._freeing(lease):
+            if lease.timed_out and not isinstance(end, (Returned, Defer, GiveUp)):
+                end = self._timeout(end)
             self._ended(lease, end)
-        except Exception:  # a bug of ours must not cost the slot
-            log.exception("message %s of %s could not be judged", lease.receipt, self.job.queue)
-            self._settle(lease, Failed("the worker could not judge how its handler ended"))
         if self._run.phase is Phase.TAKING:
             self._start_handlers()
 
@@ -265,8 +262,8 @@ class Consumer:
             self.report.raised_late(lease, raised, "which it had settled")
         elif lease.refused or (cut_short and not isinstance(raised, GiveUp)):
             self.report.raised_late(lease, raised, "which was taken from it")
-        if isinstance(raised, KeyboardInterrupt) and self.job.coro is not None:
-            self._run.broken(raised)  # Ctrl-C, where the loop takes no signals
+        if self.job.coro is not None and is_ctrl_c(raised):
+            self._run.broken(raised)
 
     # --- settling --------------------------------------------------------------------------------
 
@@ -275,17 +272,25 @@ class Consumer:
         self._settler.put(lease, ending)
 
     def _told(self, lease: Lease, ending: Ending, answer: Answer) -> None:
-        """The database has answered for this message, or could not be reached at all. Its place is
-        free then, whatever goes wrong with the log.
-        """
+        """The database has answered for this message, or could not be reached at all."""
+        with self._freeing(lease):
+            try:
+                self._count(lease, ending, answer)
+                if isinstance(ending, Failed):
+                    self.report.failed(lease, ending, answer)
+            finally:
+                self._drop(lease)
+
+    @contextlib.contextmanager
+    def _freeing(self, lease: Lease) -> Generator[None]:
+        """The last resort where a message is settled: what is raised fails it, or is logged."""
         try:
-            self._count(lease, ending, answer)
-            if isinstance(ending, Failed):
-                self.report.failed(lease, ending, answer)
-        except Exception:
-            log.exception("the end of message %s cannot be told", lease.receipt)
-        finally:
-            self._drop(lease)
+            yield
+        except BaseException as error:  # noqa: BLE001 - what users' objects raise, and our bugs
+            if lease.stage is LeaseStage.RUNNING:
+                self._settle(lease, ending_of(error))
+            else:
+                self.report.unsettled(lease, error)
 
     def _count(self, lease: Lease, ending: Ending, answer: Answer) -> None:
         stats = self._run.stats
@@ -327,8 +332,8 @@ class Consumer:
 
     def _drop(self, lease: Lease) -> None:
         self.held.drop(lease)
-        self._run.message_ended(self.job.queue, lease)
         self.wake()
+        self._run.message_ended(self.job.queue, lease)
 
     # --- keeping leases --------------------------------------------------------------------------
 
@@ -454,7 +459,8 @@ class Consumer:
             error.add_note(f"The handler hangs, in a thread that is here:\n{call.where()}")
             self._run.threads.leave(call, ended)
             task.cancel()
-        self._ended(lease, error)
+        with self._freeing(lease):
+            self._ended(lease, error)
         lease.lose()
         if self._run.phase is Phase.TAKING:
             self._start_handlers()

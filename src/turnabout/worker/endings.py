@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import traceback
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -54,8 +54,8 @@ class Failed:
     """To be failed, with this text kept."""
 
     error: str
-    retry: bool = True
-    cause: BaseException | None = field(default=None, compare=False)
+    retry: bool
+    cause: BaseException
     """What the handler raised, for the log."""
 
 
@@ -83,58 +83,49 @@ class Returned:
 
 
 def ending_of(end: BaseException | Returned) -> Ending:
-    """How the message ends after its handler returned or raised. What it raised may raise again,
-    whatever it is asked for.
+    """How the message ends after its handler returned or raised. What that was is the user's, and
+    may raise whatever it is asked for, even SystemExit.
     """
+    value = end.value if isinstance(end, Returned) else end
     try:
-        return _ending_of(end)
-    except Exception as error:  # noqa: BLE001 - the handler's object, which can do anything
-        return Failed(f"the handler's {_kind(end)} cannot be read: {text_of(error)}")
+        match value:
+            case Defer():
+                state = None if value.state is None else limits.state(value.state)
+                return PutOff(limits.duration_ms(value.delay_ms, "delay_ms"), state)
+            case GiveUp():
+                return _failed(value, _said(value), retry=False)
+            case BaseException() if value is end:
+                return _failed(value)
+            case _:
+                return Done(result(value))
+    except BaseException as error:  # noqa: BLE001 - see above
+        if value is end or issubclass(type(value), (Defer, GiveUp)):
+            return _failed(error, f"the handler's {type(value).__name__} cannot be read:\n")
+        # Its work is done, and doing it again would not help.
+        log.warning("a handler's return value is not kept as the result: %s", text_of(error))
+        return Done()
 
 
-def _said(error: BaseException | None) -> str:
+def _failed(error: BaseException, text: str = "", *, retry: bool = True) -> Failed:
+    cause = printable(error)
+    if retry or not text:
+        text += traceback_of(cause)
+    return Failed(limits.error_text(text), retry, cause)
+
+
+def _said(error: BaseException) -> str:
     """Its own text, or that there is none to be had."""
     try:
         return str(error)
-    except Exception as raised:  # noqa: BLE001 - as above
+    except BaseException as raised:  # noqa: BLE001 - as above
         return f"(its text cannot be had: {type(raised).__name__})"
 
 
-def text_of(error: BaseException | None) -> str:
+def text_of(error: BaseException) -> str:
     """The first line of an error's text, with its type."""
     text = _said(error).strip()
     line = text.splitlines()[0][:SUMMARY_CHARS_MAX] if text else ""
     return f"{type(error).__name__}: {line}" if line else type(error).__name__
-
-
-def _kind(end: BaseException | Returned) -> str:
-    return "result" if isinstance(end, Returned) else type(end).__name__
-
-
-def _ending_of(end: BaseException | Returned) -> Ending:
-    error = end.value if isinstance(end, Returned) else end
-    match error:
-        case Defer():
-            return PutOff(error.delay_ms, error.state)
-        case GiveUp():
-            text = _said(error) or traceback_of(printable(error))
-            return Failed(limits.error_text(text), retry=False, cause=printable(error))
-        case BaseException() if error is end:
-            cause = printable(error)
-            return Failed(limits.error_text(traceback_of(cause)), cause=cause)
-        case _:
-            return Done(_result(error))
-
-
-def _result(value: object) -> Result | None:
-    """The result of a handler, if it can be kept. If not, its work is done all the same: doing it
-    again would not help.
-    """
-    try:
-        return result(value)
-    except Exception as error:  # noqa: BLE001 - not only UsageError: the value can do anything
-        log.warning("a handler's return value is not kept as the result: %s", text_of(error))
-        return None
 
 
 def traceback_of(error: BaseException) -> str:
@@ -146,7 +137,7 @@ def printable(error: BaseException) -> BaseException:
     """The error; or one with its name, where its text, its causes or its notes raise."""
     try:
         traceback_of(error)
-    except Exception:  # noqa: BLE001 - as above
+    except BaseException:  # noqa: BLE001 - as above
         return RuntimeError(text_of(error)).with_traceback(error.__traceback__)
     return error
 

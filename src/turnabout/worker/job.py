@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
+import signal
+import threading
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol, cast
 
 from turnabout._async import AsyncTurnabout
 from turnabout.worker.endings import Returned
@@ -54,15 +55,23 @@ async def awaited(handler: AsyncHandler, message: AsyncMessage) -> End:
 
 
 def called(handler: SyncHandler, message: Message) -> End:
-    """Call an ordinary handler."""
-    try:
-        answer = handler(message)
-    except BaseException as error:  # noqa: BLE001 - as above
-        return error
-    if asyncio.iscoroutine(answer):
-        answer.close()
+    """Call an ordinary handler, in a thread that catches what it raises."""
+    answer = handler(message)
+    if issubclass(type(answer), Coroutine):  # not of `answer`: a proxy's `__class__` may raise
+        cast("Coroutine[Any, Any, Any]", answer).close()
         return TypeError("the handler returned a coroutine: write it as `async def`")
     return Returned(answer)
+
+
+def is_ctrl_c(error: BaseException) -> bool:
+    """Whether it may be the user's, pressed while a handler ran on the loop. In a worker that takes
+    signals itself the handler has raised it.
+    """
+    return (
+        isinstance(error, KeyboardInterrupt)
+        and threading.current_thread() is threading.main_thread()
+        and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    )
 
 
 class Surroundings(Protocol):

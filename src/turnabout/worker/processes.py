@@ -191,8 +191,8 @@ class _Child:
             self.start()
             return
         self.over = code == ALL_DONE or stopping
-        # A signal that it had no handler for yet, as it was just starting, stops it as well.
-        asked = stopping and code in (-signal.SIGTERM, -signal.SIGINT)
+        # A signal that it had no handler for yet, or one of its own, stops it as well.
+        asked = stopping and code in (0, -signal.SIGTERM, -signal.SIGINT)
         self.failed = code not in (ALL_DONE, HUNG, USED_UP) and not asked
         if self.over:
             return

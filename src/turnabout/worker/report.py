@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from types import TracebackType
+import traceback
 
 from turnabout.words.outcomes import Blocked, Cancelled, Dead, LeaseLost, Retrying
 from turnabout.words.policy import QueueSettings
@@ -30,15 +30,13 @@ class Report:
 
     def failed(self, lease: Lease, ending: Failed, answer: Answer) -> None:
         """A handler failed, and the database has answered what becomes of the message."""
-        log.error(
+        self._log(
+            logging.ERROR,
             "handler for %s failed on message %d (attempt %s): %s; %s",
-            self._queue,
-            lease.receipt.id,
-            self._attempt(lease),
-            text_of(ending.cause),
-            _next(lease, answer),
-            exc_info=_exc_info(ending.cause),
-            extra=self._about(lease),
+            lease,
+            *(self._queue, lease.receipt.id, self._attempt(lease)),
+            *(text_of(ending.cause), _next(lease, answer)),
+            cause=ending.cause,
         )
 
     def raised_late(self, lease: Lease, error: BaseException, which: str) -> None:
@@ -46,15 +44,19 @@ class Report:
         if isinstance(error, asyncio.CancelledError):
             return
         error = printable(error)
-        log.error(
+        self._log(
+            logging.ERROR,
             "handler for %s raised on message %d, %s: %s",
-            self._queue,
-            lease.receipt.id,
-            which,
-            text_of(error),
-            exc_info=_exc_info(error),
-            extra=self._about(lease),
+            lease,
+            *(self._queue, lease.receipt.id, which, text_of(error)),
+            cause=error,
         )
+
+    def unsettled(self, lease: Lease, error: BaseException) -> None:
+        """The worker itself went wrong where the message was to be settled."""
+        text = "something went wrong at the end of message %s of %s: %s"
+        given = (lease.receipt, self._queue, text_of(error))
+        self._log(logging.ERROR, text, lease, *given, cause=printable(error))
 
     def settled(self, lease: Lease) -> None:
         """A handler has settled its message itself: that is only told if the message died of it."""
@@ -63,22 +65,29 @@ class Report:
 
     def say(self, level: int, text: str, lease: Lease, *given: object) -> None:
         """Log a text about a message: `%s` of it, `%s` of its queue, and what is given."""
-        log.log(level, text, lease.receipt, self._queue, *given, extra=self._about(lease))
+        self._log(level, text, lease, lease.receipt, self._queue, *given)
+
+    def _log(
+        self,
+        level: int,
+        text: str,
+        lease: Lease,
+        *given: object,
+        cause: BaseException | None = None,
+    ) -> None:
+        """Filters and handlers of the log are the user's: what they raise is printed, no more."""
+        trace = None if cause is None else (type(cause), cause, shown_traceback(cause))
+        # For a machine to pick out.
+        about = {"queue": self._queue, "receipt": str(lease.receipt)}
+        try:
+            log.log(level, text, *given, exc_info=trace, extra=about)
+        except Exception:  # noqa: BLE001 - see above
+            traceback.print_exc()
 
     def _attempt(self, lease: Lease) -> str:
         most = self.settings.max_attempts
         number = lease.charges + 1
         return str(number) if most is None else f"{number} of {max(number, most)}"
-
-    def _about(self, lease: Lease) -> dict[str, str]:
-        """For log records: what a machine may want to pick out."""
-        return {"queue": self._queue, "receipt": str(lease.receipt)}
-
-
-def _exc_info(
-    error: BaseException | None,
-) -> tuple[type[BaseException], BaseException, TracebackType | None] | None:
-    return None if error is None else (type(error), error, shown_traceback(error))
 
 
 def _next(lease: Lease, answer: Answer) -> str:

@@ -35,9 +35,12 @@ class ThreadCall:
         self._thread: int | None = None
 
     def run(self) -> End:
-        """In the thread."""
+        """In the thread, which outlives whatever is raised."""
         self._thread = threading.get_ident()
-        return self._call()
+        try:
+            return self._call()
+        except BaseException as error:  # noqa: BLE001 - even SystemExit must fail the message
+            return error
 
     def where(self) -> str:
         """The stack of its thread, as a traceback shows one; empty if it has none yet."""
@@ -46,7 +49,7 @@ class ThreadCall:
 
 
 class Threads:
-    """Runs calls for one event loop. A call hands back how it ended; it raises nothing."""
+    """Runs calls for one event loop. A call hands back how it ended."""
 
     def __init__(self, most: int) -> None:
         self._most = most

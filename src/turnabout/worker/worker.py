@@ -172,9 +172,8 @@ class Worker:
         max_handled: end after about this many messages, as if it were stopped. A service manager
                      then starts it again, which frees memory that handlers leak.
         url:         work there, instead of where the worker was made for.
-        Raises:      an error that a retry won't fix (Forbidden, WrongVersion, …); SystemExit, if a
-                     handler raised it; HandlersHung, if `max_hung` handlers do not end.
-                     An outage of the database is waited out.
+        Raises:      an error that a retry won't fix (Forbidden, WrongVersion, …); HandlersHung, if
+                     `max_hung` handlers do not end. An outage of the database is waited out.
         """
         if url is not None:
             self._where = url
