@@ -170,24 +170,22 @@ def installer(url: str) -> ModuleType:
 
 def findings(url: str) -> Iterator[Finding]:
     """The findings of a store's doctor in a file, or on a PostgreSQL server."""
-    if _kind(url) == "sqlite":
-        from turnabout.sqlite import doctor
-
-        return doctor.findings(url)
-    from turnabout.postgres import doctor as postgres_doctor
-
-    return postgres_doctor.findings(url)
+    return _doctor(url).findings(url)
 
 
 def counts_of(url: str, slice_: Slice) -> Iterator[Finding]:
     """The counts of a slice's questions. Its tables must be there: the schema is up to date."""
-    if _kind(url) == "sqlite":
-        from turnabout.sqlite import doctor
+    return _doctor(url).counts_of(url, slice_)
 
-        return doctor.counts_of(url, slice_)
+
+def _doctor(url: str) -> ModuleType:
+    if _kind(url) == "sqlite":
+        from turnabout.sqlite import doctor as sqlite_doctor
+
+        return sqlite_doctor
     from turnabout.postgres import doctor as postgres_doctor
 
-    return postgres_doctor.counts_of(url, slice_)
+    return postgres_doctor
 
 
 def _kind(
@@ -198,7 +196,7 @@ def _kind(
         raise UsageError(f"a URL is a str, not {type(url).__name__}")
     scheme = _scheme(url)
     if scheme in ("http", "https"):
-        _need_httpx2()
+        _need("httpx2", "http://…", "client")
         if clock is not None:
             raise UsageError("a server has its own clock: leave `clock` out")
         return "http"
@@ -207,7 +205,7 @@ def _kind(
     if scheme == "sqlite":
         return "sqlite"
     if scheme in ("postgresql", "postgres"):
-        _need_psycopg()
+        _need("psycopg", "PostgreSQL", "postgres")
         return "postgresql"
     ours, plus, driver = scheme.partition("+")
     if plus and ours in ("sqlite", "postgresql", "postgres"):
@@ -244,11 +242,6 @@ def _scheme(url: str) -> str:
         raise UsageError("the URL cannot be read: it has a stray bracket or character") from None
 
 
-def _need_psycopg() -> None:
-    if find_spec("psycopg") is None:
-        raise UsageError(f"PostgreSQL needs the psycopg package: {install_hint('postgres')}")
-
-
-def _need_httpx2() -> None:
-    if find_spec("httpx2") is None:
-        raise UsageError(f"http://… needs the httpx2 package: {install_hint('client')}")
+def _need(package: str, what: str, extra: str) -> None:
+    if find_spec(package) is None:
+        raise UsageError(f"{what} needs the {package} package: {install_hint(extra)}")

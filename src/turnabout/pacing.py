@@ -183,7 +183,7 @@ class Rounds:
             import logging
 
             log = logging.getLogger("turnabout.maintenance")
-            log.warning("the queue %s cannot be maintained, so what is old stays: %s", queue, error)
+            log.warning("the queue %s cannot be maintained, so its old rows stay: %s", queue, error)
 
     def stop_maintaining(self) -> None:
         """The store does it by itself."""

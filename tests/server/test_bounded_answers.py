@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.server.batching_support import Watched, watched
-from tests.server.tenants import Yard
+from tests.server.tenants import Yard, there
 from tests.support.doors import Clock
 from tests.support.each import each
 from tests.support.loops import inside
@@ -162,3 +162,11 @@ async def test_a_server_asks_its_store_for_portions(said):
         answer = await one.ask("POST", "/v1/queues/q/receive", body)
         assert len(json.loads(answer.body)["deliveries"]) == 25
         assert max(asked(store)) == 10
+
+
+@there(auth="none", max_body_bytes=1_000, max_payload_bytes=500)
+async def test_a_small_server_gives_its_lists(one: Yard) -> None:
+    """Its room for answers is less than a part of a list may take elsewhere."""
+    await one.store.run(v.Send("q", (Outgoing(b"x"),)))
+    answer = await one.ask("GET", "/v1/queues/q/messages")
+    assert (answer.status, len(json.loads(answer.body)["items"])) == (200, 1)

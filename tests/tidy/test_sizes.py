@@ -10,13 +10,13 @@ from pathlib import Path
 from tests.tidy.test_tree import ROOT, sources, text_of
 
 LINES_MAX = {
-    "core": 27_918,
+    "core": 27_893,
     "slice dev": 2_426,
     "slice move": 1_556,
     "slice pipeline": 10_425,
     "slice server": 9_769,
     "SQL": 13_234,
-    "tests": 60_560,
+    "tests": 60_568,
 }
 SLACK = 200
 """How far below its figure a part may be before the figure has to follow."""

@@ -115,7 +115,8 @@ def maintain_when_due(shared: Shared, queue: str, seconds: float = MAINTAIN_SECO
         except Forbidden:
             shared.rounds.may_not_maintain(queue)
         except TurnaboutError as error:  # the next one will do
-            shared.rounds.was_maintained(queue, error)
+            if not shared.is_closed:
+                shared.rounds.was_maintained(queue, error)
         else:
             shared.rounds.was_maintained(queue)
 

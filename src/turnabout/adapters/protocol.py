@@ -20,9 +20,7 @@ The values are int, str, bytes, bool, None, and lists of these.
 Rows = Sequence[Sequence[Any]]
 
 
-class Client(Protocol):
-    """A blocking connection to PostgreSQL. Pass one to `queue.within` instead of a connection."""
-
+class _EitherClient(Protocol):
     @property
     def paramstyle(self) -> Paramstyle:
         """How parameters are written."""
@@ -34,22 +32,17 @@ class Client(Protocol):
         """
         ...
 
+
+class Client(_EitherClient, Protocol):
+    """A blocking connection to PostgreSQL. Pass one to `queue.within` instead of a connection."""
+
     def fetch(self, sql: str, parameters: Parameters) -> Rows:
         """Run one statement and give all its rows, the columns in order. Nothing is committed."""
         ...
 
 
-class AsyncClient(Protocol):
+class AsyncClient(_EitherClient, Protocol):
     """The same for asyncio."""
-
-    @property
-    def paramstyle(self) -> Paramstyle:
-        """How parameters are written."""
-        ...
-
-    def is_in_transaction(self) -> bool:
-        """As `Client.is_in_transaction`."""
-        ...
 
     async def fetch(self, sql: str, parameters: Parameters) -> Rows:
         """As `Client.fetch`."""

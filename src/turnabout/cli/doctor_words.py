@@ -264,10 +264,10 @@ OF_POSTGRES: Mapping[str, Words] = {
         " read no views, cannot work",
         "give the role other settings: alter role … set …, or reset …",
     ),
-    "maintenance": Words("what is old is removed"),
+    "maintenance": Words("old rows are removed"),
     "maintenance.fails": Words(
         bad="{queue:clean}: {error:clean}",
-        todo="what is old stays, and receives get slow: mend what the database says",
+        todo="old rows stay, and receives get slower: fix what the database reports",
     ),
     "transactions": Words(
         "none has been open for long",

@@ -40,31 +40,21 @@ class AsyncSocket:
         """Whether there is something to read, the end included."""
         return bool(self._selector.select(0))
 
-    async def readable(self) -> bool:
-        """Wait until there is something to read. False: not in time."""
+    async def readable(self, *, or_writable: bool = False) -> bool:
+        """Wait until there is something to read, or room to write. False: not in time."""
         loop = asyncio.get_running_loop()
         ready = loop.create_future()
         loop.add_reader(self._file, _in_time, ready)
+        if or_writable:
+            loop.add_writer(self._file, _in_time, ready)
         late = loop.call_later(self.seconds, _too_late, ready)
         try:
             return await ready
         finally:
             late.cancel()
             loop.remove_reader(self._file)
-
-    async def readable_or_writable(self) -> bool:
-        """Wait until there is, or until there is room to write. False: not in time."""
-        loop = asyncio.get_running_loop()
-        ready = loop.create_future()
-        loop.add_reader(self._file, _in_time, ready)
-        loop.add_writer(self._file, _in_time, ready)
-        late = loop.call_later(self.seconds, _too_late, ready)
-        try:
-            return await ready
-        finally:
-            late.cancel()
-            loop.remove_reader(self._file)
-            loop.remove_writer(self._file)
+            if or_writable:
+                loop.remove_writer(self._file)
 
 
 def _in_time(ready: asyncio.Future[bool]) -> None:

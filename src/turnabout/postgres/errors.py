@@ -83,7 +83,7 @@ class NoAnswer(psycopg.OperationalError):
 
 
 class RoleReadsOnly(psycopg.errors.ReadOnlySqlTransaction):
-    """It is no standby: an administrator has set `default_transaction_read_only` for the role."""
+    """An administrator has set `default_transaction_read_only` for the role; this is no standby."""
 
 
 class NotRebuilt(Busy):

@@ -44,12 +44,10 @@ class Socket:
         """Whether there is something to read, the end included."""
         return bool(self._selector.select(0))
 
-    def readable(self) -> bool:
-        """Wait until there is something to read. False: not in time."""
-        return bool(self._selector.select(self.seconds))
-
-    def readable_or_writable(self) -> bool:
-        """Wait until there is, or until there is room to write. False: not in time."""
+    def readable(self, *, or_writable: bool = False) -> bool:
+        """Wait until there is something to read, or room to write. False: not in time."""
+        if not or_writable:
+            return bool(self._selector.select(self.seconds))
         self._selector.modify(self._file, BOTH)
         try:
             return bool(self._selector.select(self.seconds))

@@ -70,7 +70,7 @@ class Turnstile:
         self._turn_ends = time.monotonic() + _TURN_SECONDS
 
     def committed(self) -> None:
-        """Raises: Unavailable, if the file has no name any more, as what was written is lost."""
+        """Raises: Unavailable if the file was removed or replaced: what it was given is lost."""
         if self._database is None:
             is_gone = self._identity_now() != self._identity
         else:

@@ -162,7 +162,7 @@ class AsyncConnection:
         """The answer to what was sent; waits for it."""
         # What the server says before it has read everything is read, so that it goes on.
         while self._pg.flush():
-            if not await self._socket.readable_or_writable():
+            if not await self._socket.readable(or_writable=True):
                 await self._give_up()
             self._pg.consume_input()
         result = None

@@ -156,7 +156,7 @@ class LibpqConnection:
         """The answer to what was sent; waits for it."""
         # What the server says before it has read everything is read, so that it goes on.
         while self._pg.flush():
-            if not self._socket.readable_or_writable():
+            if not self._socket.readable(or_writable=True):
                 self._give_up()
             self._pg.consume_input()
         result = None

@@ -46,7 +46,7 @@ class BoundedAnswers(AsyncForwardingStore):
         told: Verb[Any] = verb
         if isinstance(told, Receive):
             return cast("A", await self._receive(told))
-        room = _room_of(told)
+        room = min(_room_of(told), self._answers.most)
         if not room:
             return await self._store.run(verb)
         async with self._answers.asking(_namespace_of(told), room, room):
