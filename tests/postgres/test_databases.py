@@ -10,7 +10,7 @@ from psycopg import sql
 import turnabout
 from tests.conformance.steps import maintained
 from tests.postgres.asking import ask
-from tests.sql.roles import name_of, owner, role
+from tests.sql.roles import owner, role, set_for
 from tests.support.postgres import fresh_database
 from turnabout import Forbidden, UsageError
 from turnabout.postgres import install
@@ -34,12 +34,6 @@ MEANINGS = {
     "row_security": "off",
 }
 """Settings by which literals and values mean something else, or look otherwise."""
-
-
-def set_for(owner: str, url: str, settings: dict[str, str]) -> None:
-    for name, value in settings.items():
-        ask(owner, sql.SQL("alter role {} set {} = {}").format(
-            *map(sql.Identifier, (name_of(url), name)), sql.Literal(value)))  # fmt: skip
 
 
 @pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])

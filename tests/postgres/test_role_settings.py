@@ -6,11 +6,9 @@ from typing import Any
 
 import psycopg
 import pytest
-from psycopg import sql
 
 import turnabout
-from tests.postgres.asking import ask
-from tests.sql.roles import name_of, owner, role
+from tests.sql.roles import owner, role, set_for
 from turnabout.cli.doctor_words import check_of
 from turnabout.postgres import doctor
 from turnabout.words.verbs import Send
@@ -31,9 +29,7 @@ SHOWN = b"select " + b", ".join(b"current_setting('%s')" % name.encode() for nam
 def strict(owner, role) -> str:
     """The URL of a role whose sessions begin so."""
     url = role("produce", "consume")
-    for name, value in SET.items():
-        ask(owner, sql.SQL("alter role {} set {} = {}").format(
-            *map(sql.Identifier, (name_of(url), name)), sql.Literal(value)))  # fmt: skip
+    set_for(owner, url, SET)
     return url
 
 

@@ -47,3 +47,10 @@ def as_role(url: str, name: str) -> str:
 
 def name_of(url: str) -> str:
     return urlsplit(url).username or ""
+
+
+def set_for(owner: str, url: str, settings: dict[str, str]) -> None:
+    """What an administrator sets for the role of this URL: its sessions begin so."""
+    for name, value in settings.items():
+        ask(owner, sql.SQL("alter role {} set {} = {}").format(
+            *map(sql.Identifier, (name_of(url), name)), sql.Literal(value)))  # fmt: skip

@@ -16,7 +16,7 @@ LINES_MAX = {
     "slice pipeline": 10_425,
     "slice server": 9_769,
     "SQL": 13_234,
-    "tests": 60_568,
+    "tests": 60_565,
 }
 SLACK = 200
 """How far below its figure a part may be before the figure has to follow."""
