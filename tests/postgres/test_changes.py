@@ -1,5 +1,5 @@
 """A queue is changed while others are at work there: what they decided under its old settings, and
-commit after the change, is settled by the new ones (functions/settle_changes.sql).
+commit after the change, is settled by the new ones (sql/time/settle_changes.sql).
 
 The one that is overtaken is an open transaction, so nothing here depends on who is quicker.
 """

@@ -36,7 +36,7 @@ from turnabout.postgres._sync.store import PostgresStore
 from turnabout.postgres.calls import CALLS, call_of
 from turnabout.postgres.notices import NOTIFY_WAITERS
 from turnabout.postgres.revision import schema
-from turnabout.postgres.source import sql_files, text_of
+from turnabout.postgres.source import ROOMS, sql_files, text_of
 from turnabout.words import verbs as v
 
 url = one_migrated_url
@@ -255,7 +255,7 @@ def test_what_a_client_calls_says_how_it_is_planned():
     called = {name for text in texts for name in re.findall(r"turnabout_r\d+\.(\w+)\(", text)}
     plain = {
         file.name[:-4]
-        for file in sql_files("turnabout.postgres", "functions")
+        for file in sql_files("turnabout.postgres.sql", *ROOMS)
         if "-- plans: " not in text_of(file)
     }
     assert called & plain == {"clock_ms"}  # reads no table
@@ -263,34 +263,22 @@ def test_what_a_client_calls_says_how_it_is_planned():
 
 SENDS = [("send", channel, priority, None) for channel in ("a", "b") for priority in (5, 0, 0)]
 TAKE, BRIEF = ("receive", None), ("send", "a", 0, 2_000)
-LIMITED = [*SENDS, ("receive", None), ("limit", "a", ONE_SLOT), ("receive", None)]
+BARE = {"history_seconds": 0}
+LIMITED = [*SENDS, TAKE, ("limit", "a", ONE_SLOT), TAKE]
 LIVES = [
-    (
-        {},
-        [
-            *SENDS,
-            ("receive", None),
-            ("update", KEPT),
-            ("ack", 0),
-            ("update", {"history_seconds": 0}),
-            ("ack", 1),
-        ],
-    ),
-    ({}, [*SENDS, ("receive", None), ("update", {"events": "all"}), ("ack", 0)]),
-    ({}, [*LIMITED, ("ack", 2), ("ack", 4), ("receive", None)]),
-    ({}, [*SENDS, ("receive", None), ("update", {"paused": True}), ("receive", None)]),
-    ({}, [*SENDS, ("receive", 1_000), ("receive", None), ("later", 1_000), ("receive", None)]),
-    ({}, [*SENDS, ("limit", "a", ONE_SLOT), *[("receive", None), ("ack", 0)] * 3]),
-    (
-        {},
-        [("limit", "a", ONE_SLOT), ("receive", None), *SENDS, *[("receive", None), ("ack", 0)] * 3],
-    ),
-    ({"ttl_seconds": 2}, [*SENDS, ("later", 2_000), ("receive", None)]),
-    ({"events": "all"}, [*SENDS, ("receive", None), ("ack", 0)]),
-    ({}, [*SENDS, ("receive", None), ("ack", 0), ("ack", 1), ("ack", 0)]),
+    ({}, [*SENDS, TAKE, ("update", KEPT), ("ack", 0), ("update", BARE), ("ack", 1)]),
+    ({}, [*SENDS, TAKE, ("update", {"events": "all"}), ("ack", 0)]),
+    ({}, [*LIMITED, ("ack", 2), ("ack", 4), TAKE]),
+    ({}, [*SENDS, TAKE, ("update", {"paused": True}), TAKE]),
+    ({}, [*SENDS, ("receive", 1_000), TAKE, ("later", 1_000), TAKE]),
+    ({}, [*SENDS, ("limit", "a", ONE_SLOT), *[TAKE, ("ack", 0)] * 3]),
+    ({}, [("limit", "a", ONE_SLOT), TAKE, *SENDS, *[TAKE, ("ack", 0)] * 3]),
+    ({"ttl_seconds": 2}, [*SENDS, ("later", 2_000), TAKE]),
+    ({"events": "all"}, [*SENDS, TAKE, ("ack", 0)]),
+    ({}, [*SENDS, TAKE, ("ack", 0), ("ack", 1), ("ack", 0)]),
     ({"history_seconds": 60}, [*ORDINARY, ("ack", 0)]),
-    ({}, [*ORDINARY[:2], ("fail", 0), ("later", 1_000), ("receive", None), ("ack", 1)]),
-    ({"delay_seconds": 1}, [*ORDINARY, ("later", 1_000), ("receive", None)]),
+    ({}, [*ORDINARY[:2], ("fail", 0), ("later", 1_000), TAKE, ("ack", 1)]),
+    ({"delay_seconds": 1}, [*ORDINARY, ("later", 1_000), TAKE]),
     ({"max_messages": 3}, SENDS),
 ]
 """Each with what some bug would spoil."""
@@ -298,7 +286,7 @@ LIVES += [
     (first, [("batch", 3, step[1]) if step[0] == "receive" else step for step in steps])
     for first, steps in LIVES
 ] + [
-    ({}, [*SENDS, ("receive", None), ("batch", 3, None)]),
+    ({}, [*SENDS, TAKE, ("batch", 3, None)]),
     ({}, [*SENDS, ("batch", 4, None), ("ack", 0), ("ack_batch", 0), ("batch", 2, None)]),
     ({}, [*SENDS, ("batch", 4, None), ("ack_batch", 1), ("ack", 0), ("ack_batch", 0)]),
     ({}, [*SENDS[:5], ("batch", 5, None), ("ack_batch", 0)]),
@@ -328,11 +316,7 @@ ASLEEP = [
 BUGS = [
     ("receive_beside", "c.awake_name is not null", "false"),
     ("receive_beside", "c.wake_at <= coalesce", "0 > coalesce"),
-    (
-        "receive_beside",
-        "select 1 from turnabout.wake w where",
-        "select 1 from turnabout.wake w where false and",
-    ),
+    ("receive_beside", "from turnabout.wake w where", "from turnabout.wake w where false and"),
     ("receive_beside", "c.name = place.channel", "false"),
     ("receive_beside", "case when q.history_ms = 0 then q.name end", "q.name"),
     ("receive", "not q.paused and ", ""),
@@ -361,11 +345,7 @@ BUGS = [
     ("ack_many", "(g.count = cardinality($1::bigint[]))::int", "1"),
     ("ack_many", "where h.whole", ""),
     ("ack", "select g.queue_id, 1 from", "select g.queue_id, 2 from"),
-    (
-        "ack",
-        "where m.id = $3::bigint",
-        "where m.id = -$3::bigint",
-    ),
+    ("ack", "where m.id = $3::bigint", "where m.id = -$3::bigint"),
     ("look", "l.until <= b.now", "false"),
     ("look", "s.at <= b.now", "false"),
     ("look", "r.expires_at <= b.now", "false"),

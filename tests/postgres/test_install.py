@@ -2,8 +2,6 @@
 
 import re
 import threading
-from importlib.resources import files
-from pathlib import Path
 
 import psycopg
 import pytest
@@ -20,15 +18,15 @@ from turnabout.postgres.notices import STATEMENTS, WAITING
 from turnabout.postgres.parts import core, latest, parts
 from turnabout.postgres.permissions import MAY_SEND
 from turnabout.postgres.revision import DIGEST, REVISION, rendered, schema
-from turnabout.postgres.source import statements
+from turnabout.postgres.source import ROOMS, sql_files, statements, text_of
 from turnabout.words.administration import ADMINISTRATION
 from turnabout.words.policy import QueueSettings, settings_row
 from turnabout.words.verbs import VOCABULARY
 
 pytestmark = pytest.mark.driving  # what each version makes of the set
 
-FOLDER = files("turnabout.postgres") / "functions"
-FILES = {Path(str(f)).stem: f.read_text(encoding="utf-8") for f in FOLDER.iterdir()}
+FOUND = sql_files("turnabout.postgres.sql", *ROOMS)
+FILES = {file.name.removesuffix(".sql"): text_of(file) for file in FOUND}
 CREATED = re.compile(r"(?m)^create or replace function turnabout\.(\w+)\(")
 LATEST = set(CREATED.findall(latest()))
 SETS = tuple(map(install.set_name, parts()))
@@ -162,9 +160,7 @@ def test_up_once_and_again(postgres_url):
     names = tuple(step.name for step in install.migrations())
     before = install.status(postgres_url)
     assert (before.current, before.wanted, before.pending) == (0, wanted, names)
-    assert ask(postgres_url, "select to_regnamespace('turnabout')") == [(None,)], (
-        "status only looks"
-    )
+    assert ask(postgres_url, "select to_regnamespace('turnabout')") == [(None,)]  # it only looks
 
     assert install.up(postgres_url) == (*names, *SETS)
     after = install.status(postgres_url)
@@ -201,14 +197,8 @@ def test_killed_in_the_middle_leaves_nothing_and_runs_again(postgres_url):
         other.rollback()
     assert len(raised) == 1
     assert isinstance(raised[0], Disconnected)
-    assert (
-        ask(
-            postgres_url,
-            "select relname from pg_class where relnamespace = %s::regnamespace",
-            "turnabout",
-        )
-        == []
-    )
+    tables = "select relname from pg_class where relnamespace = 'turnabout'::regnamespace"
+    assert ask(postgres_url, tables) == []
     assert install.status(postgres_url).current == 0
     assert len(install.up(postgres_url)) == len(install.migrations()) + len(SETS)
     with turnabout.connect(postgres_url) as mq:
@@ -267,12 +257,8 @@ def test_other_functions_are_refused_until_up_has_run(migrated):
 
 
 def names_in(url: str, place: str) -> set[str]:
-    return {
-        name
-        for (name,) in ask(
-            url, "select proname from pg_proc where pronamespace = %s::regnamespace", place
-        )
-    }
+    names = "select proname from pg_proc where pronamespace = %s::regnamespace"
+    return {name for (name,) in ask(url, names, place)}
 
 
 @pytest.mark.slow
@@ -305,14 +291,9 @@ def test_prune_drops_older_sets_and_nothing_of_yours(migrated):
     older = schema(revision=REVISION - 1)
     ask(migrated, f"create schema {older}")
     ask(migrated, f"create function {older}.send() returns int language sql as 'select 1'")
-    ask(
-        migrated,
-        "insert into turnabout.revision (place, slice, number, core, digest, kinds, views)"
-        " values (%s, '', %s, %s, 'old', '{}', '{}')",
-        older,
-        REVISION - 1,
-        REVISION - 1,
-    )
+    columns, number = "place, slice, number, core, digest, kinds, views", REVISION - 1
+    row = f"'{older}', '', {number}, {number}, 'old', '{{}}', '{{}}'"
+    ask(migrated, f"insert into turnabout.revision ({columns}) values ({row})")
     ask(migrated, f"create view mine as select {older}.send() as n")
     assert install.status(migrated).revisions == (REVISION - 1, REVISION)
     with pytest.raises(UsageError, match="view mine depends on function"):

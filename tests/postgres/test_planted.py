@@ -249,15 +249,15 @@ BUGS = bugs(
 + on l.id = c.lease
 # a cancel leaves the entry in the line
 @ test_cancel::test_a_waiting_message_ends_at_once
-- take_waiting(v_queue.id, cancel.ids)
+- take_out_messages(v_queue.id, cancel.ids)
 + lock_waiting(v_queue.id, cancel.ids)
 # new content gets no new entry
 @ test_dedup::test_latest_puts_the_new_content_in_the_old_place
-- line_up(queue, array[replace_message.id], now_ms)
-+ line_up(queue, '{}', now_ms)
+- give_places(queue, array[replace_message.id], now_ms)
++ give_places(queue, '{}', now_ms)
 # new content leaves the old entry
 @ test_dedup::test_latest_brings_a_ready_message_to_a_later_time
-- take_waiting(queue.id, array[replace_message.id])
+- take_out_messages(queue.id, array[replace_message.id])
 + lock_waiting(queue.id, array[replace_message.id])
 # the end of a lease does not wake its channel
 @ test_concurrency::test_whatever_ends_a_lease_frees_its_slot_and_no_other

@@ -1,7 +1,7 @@
 """An old snapshot is held open (a backup, a forgotten transaction) while many messages pass.
 
 Receives stay as cheap as before, and nothing that comes back behind a head mark is lost: see
-functions/set_head_marks.sql.
+sql/place/set_head_marks.sql.
 """
 
 from collections.abc import Callable, Iterator

@@ -29,7 +29,7 @@ def write_newer(folder: Path, *, leaves_behind: bool = False) -> Path:
     postgres, sqlite = package / "postgres", package / "sqlite"
     change(postgres / "revision.py", f"REVISION = {REVISION}\n", f"REVISION = {REVISION + 1}\n")
     change(
-        postgres / "functions" / "send.sql",
+        postgres / "sql" / "send" / "send.sql",
         "    insert into turnabout.tally (queue_id, sent) values",
         "    insert into turnabout.of_newer values (cardinality(send.payloads));\n"
         "    insert into turnabout.tally (queue_id, sent) values",

@@ -227,13 +227,13 @@ class Target:
 
     def put_messages(self, rows: Sequence[tuple[Any, ...]]) -> None:
         """New messages of hidden queues, which count as sent: numbers add up for those who look."""
-        self._line_up(rows)
+        self._put_in_place(rows)
         self._count(Counter(row[_QUEUE] for row in rows))
 
-    def _line_up(self, rows: Sequence[tuple[Any, ...]]) -> None:
+    def _put_in_place(self, rows: Sequence[tuple[Any, ...]]) -> None:
         """Messages with their places. Leased ones wait like others until `put_leases`."""
         self.put("message", rows)
-        self._run("line_up", queues=[row[_QUEUE] for row in rows], ids=[row[_ID] for row in rows])
+        self._run("places", queues=[row[_QUEUE] for row in rows], ids=[row[_ID] for row in rows])
 
     def _count(self, sent: Counter[int]) -> None:
         self.put("tally", [(queue, n, 0, 0, 0, 0) for queue, n in sent.items() if n])
@@ -264,7 +264,7 @@ class Target:
                 attempts=list(attempts),
                 times=list(times),
             )
-        self._line_up(rows)
+        self._put_in_place(rows)
         self._count(sent)
         self.note("set_changed", seq=changes.seq)
 

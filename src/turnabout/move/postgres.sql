@@ -156,10 +156,10 @@ update turnabout.move set state = 'done', report = %(report)s::jsonb where token
 update turnabout.queue q set name = m.name
 from turnabout.move_queue m where m.token = %(token)s and m.queue_id = q.id;
 
--- name: line_up
+-- name: places
 -- Messages get their places. A due time of theirs counts, however long ago it was: the file says
 -- with it what has not become ready.
-select turnabout.line_up(q, array_agg(t.id), 0)
+select turnabout.give_places(q, array_agg(t.id), 0)
 from unnest(%(queues)s::int[], %(ids)s::bigint[]) t (queue_id, id)
 join turnabout.queue q on q.id = t.queue_id
 group by q.id;

@@ -1,1 +1,1 @@
-"""The PostgreSQL store: one PL/pgSQL function per verb (`functions/`), called in one round trip."""
+"""The PostgreSQL store: one PL/pgSQL function per verb (`sql/`), called in one round trip."""

@@ -32,7 +32,7 @@ NOT_MIGRATED = frozenset({"3F000", "42P01", "42883", "42703", "42704"})
 LOCKED = "55P03"
 
 NOT_REBUILT = "PQ503"
-"""A crash of the server has emptied where messages stand (functions/require_places.sql)."""
+"""A crash of the server has emptied where messages stand (sql/base/require_places.sql)."""
 
 BUSY = frozenset({"40001", "40P01", LOCKED, "57014", NOT_REBUILT})
 """Serialisation failure, deadlock, lock and statement timeout: rolled back, safe to repeat."""

@@ -43,7 +43,7 @@ server.
 WAITING = (ADD_WAITERS, REMOVE_WAITERS, QUEUES_TO_LOOK)
 """For roles that may receive, or see how messages end."""
 QUEUES_MAX = 1_000
-"""In one call (functions/only_some.sql)."""
+"""In one call (sql/look/check_queue_count.sql)."""
 
 
 class Notice(NamedTuple):

@@ -17,7 +17,7 @@ from itertools import groupby
 from turnabout import slices
 from turnabout.postgres.permissions import functions_of_kinds, functions_of_slice
 from turnabout.postgres.revision import REVISION, rendered, schema
-from turnabout.postgres.source import functions_of, sql_files, text_of
+from turnabout.postgres.source import ROOMS, functions_of, sql_files, text_of
 from turnabout.words.migration import Migration, step_of
 
 _PACKAGE = "turnabout.postgres"
@@ -51,7 +51,8 @@ class CallPart:
 
     def functions(self) -> str:
         """All functions of its set as one text, whole, with the names that their files have."""
-        return "\n".join(map(functions_of, sql_files(self.package, "functions")))
+        folders = ["functions"] if self.name else [f"sql/{room}" for room in ROOMS]
+        return "\n".join(map(functions_of, sql_files(self.package, *folders)))
 
     def rendered(self) -> str:
         """The same, each name with the schema of its set."""
@@ -62,17 +63,13 @@ class CallPart:
         return json.dumps(self.kinds, sort_keys=True)
 
     def open_functions(self) -> list[str]:
-        """The functions that act with the rights of their owner: `operate` is for all of them."""
-        return [name for name in self.kinds["operate"] if name not in _WITHOUT_TABLES]
+        """Those that act with their owner's rights: all of `operate` but what is inlined."""
+        return [name for name in self.kinds["operate"] if name != "clock_ms"]
 
     def digest(self, *more: str) -> str:
         """The digest of its set, in 16 characters."""
         texts = "\n".join((self.functions(), *more, self.kinds_as_json()))
         return hashlib.sha256(texts.encode()).hexdigest()[:16]
-
-
-_WITHOUT_TABLES = frozenset({"clock_ms"})
-"""These need no rights of their owner, and are inlined where they are called."""
 
 
 @cache

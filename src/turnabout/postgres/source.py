@@ -12,6 +12,9 @@ import re
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
+ROOMS = ["base", "limits", "place", "send", "end", "settle", "time", "receive", "look", "admin"]
+"""Folders of the core's functions in `sql/`: each calls its own room and earlier ones only."""
+
 PINNED = """\
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
@@ -43,10 +46,10 @@ _TOKEN = re.compile(
 )
 
 
-def sql_files(package: str, folder: str) -> list[Traversable]:
-    """The SQL files in a folder of a package, by name."""
-    inside = (files(package) / folder).iterdir()
-    return sorted((f for f in inside if f.name.endswith(".sql")), key=lambda f: f.name)
+def sql_files(package: str, *folders: str) -> list[Traversable]:
+    """The SQL files in these folders of a package, in their order, in each by name."""
+    inside = [sorted((files(package) / one).iterdir(), key=lambda f: f.name) for one in folders]
+    return [file for some in inside for file in some if file.name.endswith(".sql")]
 
 
 def text_of(file: Traversable) -> str:

@@ -1,5 +1,5 @@
 -- End one message as done, where nothing is kept of it but the count, and its receipt is the one of
--- its lease, which says so; else nothing, and no row is the answer: then functions/ack.sql does it.
+-- its lease, which says so; else nothing, and no row answers: then sql/settle/ack.sql does it.
 --
 -- The row of the message is not locked first, which would be written to the log. So it may wait for
 -- a transaction that has its hands on the same message, a moment; then it fails, and changes

@@ -1,5 +1,5 @@
 -- End messages of one lease as done, all or none, as everyday/ack.sql does one. If not each of them
--- is held, it divides by zero: then nothing has happened, and functions/ack.sql tells.
+-- is held, it divides by zero: then nothing has happened, and sql/settle/ack.sql tells.
 with held as materialized (
     select l.ctid, l.queue_id, cardinality(l.ids) = cardinality($ids::bigint[]) as whole
     from turnabout.lease l

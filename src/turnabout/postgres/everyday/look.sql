@@ -1,7 +1,7 @@
 -- Whether time has brought a queue nothing that a receive has to see first: no message that is due,
 -- no lease that ran out, none that has expired, no change of the queue or a channel, no head of a
 -- line behind so many dead entries that a head mark is worth its price. Else no row: then
--- functions/receive.sql looks, and does what there is to do. It asks the same, and says why.
+-- sql/receive/receive.sql looks, and does what there is to do. It asks the same, and says why.
 with before as materialized (
     select q.id, q.timers_since, coalesce($now::bigint, turnabout.clock_ms()) as now,
         turnabout.line_walked() as walked

@@ -1,7 +1,7 @@
 -- Lease some messages, as everyday/receive.sql does one: the same conditions, but that it goes on
 -- behind head marks and steps over what has expired. The channels in turn, as
--- functions/take_many.sql has it, which explains the statement. Where a whole turn is shorter than
--- the batch and not all of its channels had their share, the others give once more.
+-- sql/receive/take_unlimited.sql has it, and explains the statement. Where a whole turn is shorter
+-- than the batch and not all of its channels had their share, the others give once more.
 --
 -- Its two conditions with names differ between queues where no channel has a policy, and queues
 -- where none that has one may give anything just now (everyday/__init__.py).

@@ -1,5 +1,5 @@
 -- Send one message, where nothing limits the queue or delays it; else nothing, and no row is the
--- answer: then functions/send.sql does it.
+-- answer: then sql/send/send.sql does it.
 with facts as materialized (
     select q.id, q.ttl_ms,
         coalesce($now::bigint, turnabout.clock_ms()) as now

@@ -213,11 +213,11 @@ create table turnabout.message (
 create index message_origin on turnabout.message (queue_id, id) where origin is not null;
 
 -- Where messages stand. These tables hold nothing that is not in `message`, or that a crash of the
--- server may not end: after one they are empty, and functions/rebuild.sql fills them again.
+-- server may not end: after one they are empty, and sql/time/rebuild.sql fills them again.
 
 -- The line: what may be received, and in FIFO queues what its channel waits for. limited: its
 -- channel has a row in `channel`. at: not before that; only in FIFO queues. Rows with negative ids
--- are head marks (functions/set_head_marks.sql), with their mark in `at`.
+-- are head marks (sql/place/set_head_marks.sql), with their mark in `at`.
 create unlogged table turnabout.ready (
     id bigint not null,
     at bigint,
@@ -320,9 +320,9 @@ create view turnabout.whole as
 select b.since from turnabout.built b where b.xid = b.xmin and b.relation = b.tableoid;
 
 -- Changes of queues that others may not know yet, since their calls began before: what these write
--- is looked over again (functions/settle_changes.sql). `queue` is the queue's name, as acks ask for
+-- is looked over again (sql/time/settle_changes.sql). `queue` is the queue's name, as acks ask for
 -- it; `began`: the transactions that have to end first; null: nobody has looked yet. Without a
--- queue: a crash, and transactions that were prepared before it (functions/place_prepared.sql).
+-- queue: a crash, and transactions that were prepared before it (sql/time/place_prepared.sql).
 create table turnabout.recent_change (
     id bigint generated always as identity primary key,
     queue_id int not null,

@@ -1,0 +1,39 @@
+-- These messages, of those channels, are leased no more: their slots are free, which a queue with
+-- limits of its own is told in a note, and channels with limits look again. (Slots are found one by
+-- one: a join can be planned by the queue alone.)
+-- plans: pinned
+create or replace function turnabout.give_back_slots(
+    queue turnabout.queue, ids bigint[], channels text[]
+) returns void
+language plpgsql as $$
+begin
+    if ids is null or not queue.limited and not queue.queue_limited
+        and not exists (select from turnabout.channel c where c.queue_id = queue.id)
+    then
+        return;
+    end if;
+    with gone as (
+        delete from turnabout.slot s
+        where s.ctid = any (array(
+            select e.ctid
+            from unnest(ids, channels) t (id, channel)
+            cross join lateral (
+                select s.ctid from turnabout.slot s
+                where s.queue_id = queue.id and s.channel = t.channel and s.id = t.id
+                for update skip locked
+            ) e
+        ))
+        returning s.id
+    )
+    insert into turnabout.slot_change (queue_id, freed)
+    select queue.id, count(*) from gone
+    where queue.queue_limited
+    having count(*) > 0;
+    insert into turnabout.wake (queue_id, channel)
+    select queue.id, t.channel
+    from (select distinct c.channel from unnest(channels) c (channel)) t
+    where queue.limited or exists (
+        select from turnabout.channel c where c.queue_id = queue.id and c.name = t.channel
+    );
+end
+$$;

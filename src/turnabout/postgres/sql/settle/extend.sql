@@ -1,0 +1,35 @@
+-- Let leases run for lease_ms from now; never shorter than they run already. Answers per
+-- receipt: its place in the list, and either `at` and whether its cancelling was asked for, or what
+-- the message is now.
+-- plans: pinned
+create or replace function turnabout.extend(
+    queue text, ids bigint[], attempts int[], lease_ms turnabout.lease_time default null,
+    now_ms turnabout.instant default null, leases bigint[] default null
+) returns table (nr int, at bigint, cancel_requested boolean, now text)
+language plpgsql as $$
+declare
+    v_queue turnabout.queue := turnabout.find_queue(extend.queue, false);
+    v_leases bigint[] := turnabout.leases_of(
+        v_queue.id, extend.ids, extend.attempts, extend.leases);
+    v_until bigint := coalesce(extend.now_ms, turnabout.clock_ms())
+        + coalesce(extend.lease_ms, v_queue.lease_ms);
+    v_held bigint[] := turnabout.lock_leases(v_queue.id, extend.ids, extend.attempts, v_leases);
+    v_all boolean := cardinality(v_held) = cardinality(extend.ids);
+begin
+    return query
+    select t.nr::int, t.until, m.cancel_requested, null::text
+    from unnest(
+        extend.ids, turnabout.extend_leases(
+            extend.ids, turnabout.null_unless_held(v_leases, extend.ids, v_held), v_until)
+    ) with ordinality t (id, until, nr)
+    join turnabout.message m on m.id = t.id
+    where t.until is not null;
+    if not v_all then
+        return query
+        select l.nr::int, null::bigint, false, l.now
+        from unnest(turnabout.places_of_lost(v_queue.id, extend.ids, v_held))
+            with ordinality l (now, nr)
+        where l.now is not null;
+    end if;
+end
+$$;
