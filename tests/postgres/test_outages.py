@@ -19,10 +19,10 @@ from tests.support.network import NO_SERVER, READ_ONLY, Network, network_to, rea
 from tests.support.postgres import GIVEN, fresh_database, migrate, own_server
 from tests.support.until import until
 from turnabout import Disconnected, Sent, Uncertain
+from turnabout.postgres._async.listener import AsyncListener
 from turnabout.postgres._async.store import AsyncPostgresStore
-from turnabout.postgres.async_listener import AsyncListener
+from turnabout.postgres._sync.listener import Listener
 from turnabout.postgres.errors import NoAnswer
-from turnabout.postgres.listener import Listener
 from turnabout.postgres.notifier import ListeningNotifier
 from turnabout.postgres.url import parse
 from turnabout.words.verb import Change

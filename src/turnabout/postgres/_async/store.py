@@ -18,8 +18,8 @@ import psycopg
 from turnabout import store
 from turnabout.postgres._async.joined import AsyncPostgresJoined
 from turnabout.postgres._async.libpq import AsyncConnection
+from turnabout.postgres._async.listener import AsyncListener
 from turnabout.postgres._async.pool import AsyncPool
-from turnabout.postgres.async_listener import AsyncListener
 from turnabout.postgres.call import SETTLE, Call
 from turnabout.postgres.calls import exchange_of, notified
 from turnabout.postgres.errors import (

@@ -12,8 +12,8 @@ import psycopg
 from turnabout import store
 from turnabout.postgres._sync.joined import PostgresJoined
 from turnabout.postgres._sync.libpq import LibpqConnection
+from turnabout.postgres._sync.listener import Listener
 from turnabout.postgres._sync.pool import Pool
-from turnabout.postgres.listener import Listener
 from turnabout.postgres.call import SETTLE, Call
 from turnabout.postgres.calls import exchange_of, notified
 from turnabout.postgres.errors import (

@@ -1,43 +1,38 @@
-"""Waiting of an asyncio store: one task listens, and polls, for all who wait."""
+"""Waiting: one task, or thread, listens, and polls, for all who wait (`background`)."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
+import os
 import time
+from asyncio import Event, Lock
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
 
 import psycopg
 from psycopg import sql
 
+from turnabout.colours import wait_for_event_async
+from turnabout.postgres.background import AsyncBackground, AsyncLateNotices, AsyncRun
 from turnabout.postgres.errors import NoAnswer
 from turnabout.postgres.notices import (
     ADD_WAITERS,
-    PAUSE_SECONDS,
     QUEUES_MAX,
     QUEUES_TO_LOOK,
-    REMOVE_WAITERS,
     Notice,
     Notices,
     change_of,
 )
-from turnabout.postgres.notifier import RENEW_SECONDS, ListeningNotifier, Place
+from turnabout.postgres.notifier import ListeningNotifier, Place
 from turnabout.postgres.url import PostgresOptions, address
 from turnabout.words.errors import TurnaboutError
 from turnabout.words.verb import Change
-
-Run = Callable[[bytes, Sequence[Any]], Awaitable[Sequence[Any]]]
-
-CLOSE_SECONDS = 1.0
-"""How long the end may take."""
 
 
 class AsyncListener:
     """Begins to listen when somebody waits. If its connection breaks, waiters poll meanwhile."""
 
     def __init__(
-        self, options: PostgresOptions, run: Run, send_notices: Callable[[], Awaitable[None]]
+        self, options: PostgresOptions, run: AsyncRun, send_notices: Callable[[], Awaitable[None]]
     ) -> None:
         """`run` runs a statement by itself. `send_notices` sends the notices that are due,
         if there is a connection that is idle.
@@ -45,13 +40,26 @@ class AsyncListener:
         self._options = options
         self._run = run
         self._send_notices = send_notices
+        self._closed = Event()
+        self._begin()
+
+    def _begin(self) -> None:
+        """What belongs to this process."""
+        self._pid = os.getpid()
         self._notifier = ListeningNotifier()
-        self.notices = Notices(self._notifier.process)
-        self._ready = asyncio.Event()  # it listens, or has failed to: waiting may begin
+        self._notices = Notices(self._notifier.process)
+        self._ready = Event()  # it listens, or has failed to: waiting may begin
         self._is_listening = False
-        self._writing = asyncio.Lock()
-        self._task: asyncio.Task[None] | None = None
-        self._late: asyncio.Task[None] | None = None
+        self._writing = Lock()
+        self._work = AsyncBackground(self._keep_listening, "turnabout-listen")
+        self._late = AsyncLateNotices(self._notices, self._send_notices)
+
+    @property
+    def notices(self) -> Notices:
+        """What other processes have to know. A child sends, and listens, for itself."""
+        if self._pid != os.getpid():
+            self._begin()
+        return self._notices
 
     def changed(self, notices: Sequence[Notice]) -> None:
         """Something was changed here. Only the database knows whose slots an end has freed."""
@@ -68,10 +76,10 @@ class AsyncListener:
 
     async def signal(self, queue: str, change: Change) -> int:
         """How often the queue changed, from now on in other processes as well."""
-        if self._task is None:
-            self._task = asyncio.ensure_future(self._keep_listening())
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._ready.wait(), 1.0)
+        if self._pid != os.getpid():
+            self._begin()
+        self._work.begin()
+        await wait_for_event_async(self._ready, 1.0)
         seen = self._notifier.version(queue, change)
         if self._is_listening and self._notifier.want((queue, change)):
             async with self._writing:
@@ -86,15 +94,7 @@ class AsyncListener:
 
     def send_later(self) -> None:
         """There are notices that are not due yet."""
-        if self._late is None or self._late.done():
-            self._late = asyncio.ensure_future(self._send_when_due())
-
-    async def _send_when_due(self) -> None:
-        while self.notices.are_pending:
-            # What comes meanwhile may be due sooner.
-            left = max(self.notices.due_at - time.monotonic(), 0.0) or PAUSE_SECONDS
-            await asyncio.sleep(min(left, PAUSE_SECONDS))
-            await self._send_notices()
+        self._late.wake()
 
     async def _write(self, places: Sequence[Place], *, sweep: bool = False) -> None:
         """Rows of this process; where that fails, polling must do."""
@@ -105,36 +105,47 @@ class AsyncListener:
                 self._notifier.were_written(some)
 
     async def _keep_listening(self) -> None:
-        while True:
+        while not self._closed.is_set():
             try:
                 if self._options.listen:
                     await self._listen()
+                    continue
                 self._ready.set()
-                await asyncio.sleep(self._options.poll_seconds)
-                await self._poll()
+                await wait_for_event_async(self._closed, self._options.poll_seconds)
+                if not self._closed.is_set():
+                    await self._poll()
             except (psycopg.Error, TurnaboutError):
                 self._is_listening = False
                 self._ready.set()
                 self._notifier.lost()
-                await asyncio.sleep(min(self._options.poll_seconds, 1.0))
+                await wait_for_event_async(self._closed, min(self._options.poll_seconds, 1.0))
 
     async def _listen(self) -> None:
-        """Until the connection breaks."""
-        async with await psycopg.AsyncConnection.connect(
-            address(self._options.conninfo, "turnabout listen"), autocommit=True
-        ) as connection:
+        """Until the connection breaks, or the store is closed."""
+        where = address(self._options.conninfo, "turnabout listen")
+        async with await psycopg.AsyncConnection.connect(where, autocommit=True) as connection:
             channel = sql.Identifier(self._notifier.listens_on)
             await connection.execute(sql.SQL("listen {}").format(channel))
             self._is_listening = True
             self._notifier.lost()
             self._ready.set()
-            while True:
-                poll_at = time.monotonic() + self._options.poll_seconds
-                while (left := poll_at - time.monotonic()) > 0:
-                    async for note in connection.notifies(timeout=min(left, RENEW_SECONDS)):
-                        self._notified(note.payload)
-                    await self._renew()
-                await self._poll()
+            poll_at = time.monotonic() + self._options.poll_seconds
+            try:
+                while not self._closed.is_set():
+                    if (left := poll_at - time.monotonic()) > 0:
+                        seconds = min(left, self._work.LOOK_SECONDS)
+                        async for note in connection.notifies(timeout=seconds):
+                            self._notified(note.payload)
+                        await self._renew()
+                    else:
+                        await self._poll()
+                        poll_at = time.monotonic() + self._options.poll_seconds
+            finally:
+                if self._closed.is_set():
+                    with contextlib.suppress(psycopg.Error, TurnaboutError):
+                        await self._work.remove_waiters(
+                            connection, self._run, self._notifier.process
+                        )
 
     def _notified(self, payload: str) -> None:
         queue, change = change_of(payload)
@@ -164,12 +175,8 @@ class AsyncListener:
 
     async def stop(self) -> None:
         """Listen no longer; all who wait return."""
-        tasks = [task for task in (self._late, self._task) if task is not None]
-        for task in tasks:
-            task.cancel()
+        self._closed.set()
         self._notifier.lost()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        if self._is_listening:
-            with contextlib.suppress(psycopg.Error, TurnaboutError, TimeoutError):
-                async with asyncio.timeout(CLOSE_SECONDS):
-                    await self._run(REMOVE_WAITERS, (self._notifier.process,))
+        if self._pid == os.getpid():
+            await self._late.stop()
+            await self._work.stop()

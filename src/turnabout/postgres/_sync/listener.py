@@ -1,25 +1,23 @@
-"""Waiting of a blocking store: one thread listens, and polls, for all who wait."""
+"""For blocking callers. Generated from `_async/listener.py` by `tools/unasync.py`: do not edit."""
 
 from __future__ import annotations
 
 import contextlib
-import math
 import os
-import threading
 import time
+from threading import Event, Lock
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import psycopg
 from psycopg import sql
 
+from turnabout.colours import wait_for_event
+from turnabout.postgres.background import Background, LateNotices, Run
 from turnabout.postgres.errors import NoAnswer
 from turnabout.postgres.notices import (
     ADD_WAITERS,
-    PAUSE_SECONDS,
     QUEUES_MAX,
     QUEUES_TO_LOOK,
-    REMOVE_WAITERS,
     Notice,
     Notices,
     change_of,
@@ -28,11 +26,6 @@ from turnabout.postgres.notifier import ListeningNotifier, Place
 from turnabout.postgres.url import PostgresOptions, address
 from turnabout.words.errors import TurnaboutError
 from turnabout.words.verb import Change
-
-Run = Callable[[bytes, Sequence[Any]], Sequence[Any]]
-
-CLOSE_SECONDS = 0.5
-"""How long the listening thread may take to notice that the store was closed."""
 
 
 class Listener:
@@ -47,7 +40,7 @@ class Listener:
         self._options = options
         self._run = run
         self._send_notices = send_notices
-        self._closed = threading.Event()
+        self._closed = Event()
         self._begin()
 
     def _begin(self) -> None:
@@ -55,14 +48,11 @@ class Listener:
         self._pid = os.getpid()
         self._notifier = ListeningNotifier()
         self._notices = Notices(self._notifier.process)
-        self._ready = threading.Event()  # it listens, or has failed to: waiting may begin
+        self._ready = Event()  # it listens, or has failed to: waiting may begin
         self._is_listening = False
-        self._writing = threading.Lock()
-        self._starting = threading.Lock()
-        self._thread: threading.Thread | None = None
-        self._late: threading.Thread | None = None
-        self._has_late = threading.Event()
-        self._wakes_at = math.inf
+        self._writing = Lock()
+        self._work = Background(self._keep_listening, "turnabout-listen")
+        self._late = LateNotices(self._notices, self._send_notices)
 
     @property
     def notices(self) -> Notices:
@@ -88,9 +78,8 @@ class Listener:
         """How often the queue changed, from now on in other processes as well."""
         if self._pid != os.getpid():
             self._begin()
-        if self._thread is None:
-            self._thread = self._started("_thread", self._keep_listening, "turnabout-listen")
-        self._ready.wait(1.0)
+        self._work.begin()
+        wait_for_event(self._ready, 1.0)
         seen = self._notifier.version(queue, change)
         if self._is_listening and self._notifier.want((queue, change)):
             with self._writing:
@@ -105,35 +94,7 @@ class Listener:
 
     def send_later(self) -> None:
         """There are notices that are not due yet."""
-        if self._late is None:
-            self._late = self._started("_late", self._keep_telling, "turnabout-notify")
-        if self._notices.due_at < self._wakes_at:
-            self._has_late.set()
-
-    def _started(self, name: str, work: Callable[[], None], thread_name: str) -> threading.Thread:
-        """The thread of that name; one for all."""
-        with self._starting:
-            thread: threading.Thread | None = getattr(self, name)
-            if thread is None:
-                thread = threading.Thread(target=work, name=thread_name, daemon=True)
-                thread.start()
-            return thread
-
-    def _keep_telling(self) -> None:
-        """At the end of a busy stretch. Within it the calls do it that come anyway."""
-        seconds: float | None = None
-        while not self._closed.is_set():
-            self._has_late.wait(seconds)
-            self._has_late.clear()
-            if self._notices.are_pending and self._notices.due_at <= time.monotonic():
-                self._send_notices()
-            # In this order: a notice that comes in between sees that it has to wake us.
-            self._wakes_at = math.inf
-            seconds = None
-            if self._notices.are_pending:
-                now = time.monotonic()
-                seconds = max(self._notices.due_at - now, 0.0) or PAUSE_SECONDS
-                self._wakes_at = now + seconds
+        self._late.wake()
 
     def _write(self, places: Sequence[Place], *, sweep: bool = False) -> None:
         """Rows of this process; where that fails, polling must do."""
@@ -150,39 +111,46 @@ class Listener:
                     self._listen()
                     continue
                 self._ready.set()
-                if not self._closed.wait(self._options.poll_seconds):
+                wait_for_event(self._closed, self._options.poll_seconds)
+                if not self._closed.is_set():
                     self._poll()
             except (psycopg.Error, TurnaboutError):
                 self._is_listening = False
                 self._ready.set()
                 self._notifier.lost()
-                self._closed.wait(min(self._options.poll_seconds, 1.0))
+                wait_for_event(self._closed, min(self._options.poll_seconds, 1.0))
 
     def _listen(self) -> None:
         """Until the connection breaks, or the store is closed."""
         where = address(self._options.conninfo, "turnabout listen")
-        with psycopg.connect(where, autocommit=True) as connection:
+        with psycopg.Connection.connect(where, autocommit=True) as connection:
             channel = sql.Identifier(self._notifier.listens_on)
             connection.execute(sql.SQL("listen {}").format(channel))
             self._is_listening = True
             self._notifier.lost()
             self._ready.set()
-            while True:
-                poll_at = time.monotonic() + self._options.poll_seconds
-                while (left := poll_at - time.monotonic()) > 0:
-                    for note in connection.notifies(timeout=min(left, CLOSE_SECONDS)):
-                        self._notified(note.payload)
-                    self._renew()
-                    if self._closed.is_set():
-                        process = (self._notifier.process,)
-                        psycopg.RawCursor(connection).execute(REMOVE_WAITERS, process)
-                        return
-                self._poll()
+            poll_at = time.monotonic() + self._options.poll_seconds
+            try:
+                while not self._closed.is_set():
+                    if (left := poll_at - time.monotonic()) > 0:
+                        seconds = min(left, self._work.LOOK_SECONDS)
+                        for note in connection.notifies(timeout=seconds):
+                            self._notified(note.payload)
+                        self._renew()
+                    else:
+                        self._poll()
+                        poll_at = time.monotonic() + self._options.poll_seconds
+            finally:
+                if self._closed.is_set():
+                    with contextlib.suppress(psycopg.Error, TurnaboutError):
+                        self._work.remove_waiters(
+                            connection, self._run, self._notifier.process
+                        )
 
     def _notified(self, payload: str) -> None:
         queue, change = change_of(payload)
         if not self._notifier.notified(queue, change):
-            self._notices.add((Notice(queue, Change.READY, 1),))
+            self.notices.add((Notice(queue, Change.READY, 1),))
             self.send_later()
 
     def _poll(self) -> None:
@@ -208,10 +176,7 @@ class Listener:
     def stop(self) -> None:
         """Listen no longer; all who wait return."""
         self._closed.set()
-        self._has_late.set()
         self._notifier.lost()
-        if self._pid != os.getpid():
-            return
-        for thread in (self._thread, self._late):
-            if thread is not None and thread is not threading.current_thread():
-                thread.join(2.0)
+        if self._pid == os.getpid():
+            self._late.stop()
+            self._work.stop()
