@@ -1,5 +1,5 @@
 """Generate `_sync/`, what blocking callers use, from `_async/`: the face, the port, and
-PostgreSQL's store.
+the stores of PostgreSQL and of servers.
 
     python tools/unasync.py           write them
     python tools/unasync.py --check   fail if a written file is stale, missing or left over
@@ -73,6 +73,16 @@ POSTGRES = COMMON | {
     r"Awaitable\[Any\]": "Any",
     r"Awaitable\[None\]": "None",
 }
+REMOTE = COMMON | {
+    r"turnabout\.aio\.connect": "turnabout.connect",
+    r"carry_async": "carry",
+    r"open_async": "open_blocking",
+    r"wait_async": "wait",
+    r"aclose": "close",
+    r"AsyncRemoteStore": "RemoteStore",
+    r"AsyncStore": "Store",
+    r"RemoteListener": "ListenerThread",
+}
 STORE = COMMON | {
     r"from turnabout\.store\.connections import Connections\n": "",
     r", no_transactions": "",
@@ -80,7 +90,12 @@ STORE = COMMON | {
     r"AsyncJoined": "Joined",
     r"AsyncStore": "Store",
 }
-ROOMS = {PACKAGE: FACE, PACKAGE / "store": STORE, PACKAGE / "postgres": POSTGRES}
+ROOMS = {
+    PACKAGE: FACE,
+    PACKAGE / "store": STORE,
+    PACKAGE / "postgres": POSTGRES,
+    PACKAGE / "remote": REMOTE,
+}
 ASYNCIO_ONLY = re.compile(
     r"    # asyncio only\n    (?:async )?def .*?\n(?=    (?:async )?def |    # |\n\n|\Z)", re.DOTALL
 )

@@ -116,7 +116,7 @@ def _store(url: str, clock: Clock | None, token: str | None) -> Store:
 
         return SqliteStore(url, clock=clock)
     if kind == "http":
-        from turnabout.remote.store import RemoteStore
+        from turnabout.remote._sync.store import RemoteStore
 
         return RemoteStore(url, token=token)
     from turnabout.postgres._sync.store import PostgresStore
@@ -131,7 +131,7 @@ def _async_store(url: str, clock: Clock | None, token: str | None) -> AsyncStore
 
         return AsyncSqliteStore(url, clock=clock)
     if kind == "http":
-        from turnabout.remote.async_store import AsyncRemoteStore
+        from turnabout.remote._async.store import AsyncRemoteStore
 
         return AsyncRemoteStore(url, token=token)
     from turnabout.postgres._async.store import AsyncPostgresStore

@@ -9,6 +9,8 @@ than needed. Nothing is slept over, and the server is asked for a version only o
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import threading
 import time
 from collections.abc import Callable
 
@@ -101,3 +103,30 @@ class RemoteListener:
             return end.value
         finally:
             self._connections.put(connection)
+
+
+class ListenerThread:
+    """The listener of a blocking store, on an event loop in a thread of its own."""
+
+    def __init__(self, exchange: Exchange, notifier: RemoteNotifier) -> None:
+        self._listener = RemoteListener(exchange, notifier)
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="turnabout-listen", daemon=True)
+        self._thread.start()
+
+    def listen(self, queue: str, change: Change) -> None:
+        """Somebody waits there now."""
+        with contextlib.suppress(RuntimeError):  # closed meanwhile: nobody waits any more
+            self._loop.call_soon_threadsafe(self._listener.listen, queue, change)
+
+    def close(self) -> None:
+        """Cut what is under way; the thread ends."""
+        asyncio.run_coroutine_threadsafe(self._listener.close(), self._loop).result(10.0)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10.0)
+
+    def _run(self) -> None:
+        try:
+            self._loop.run_forever()
+        finally:
+            self._loop.close()

@@ -26,12 +26,10 @@ def open_blocking(address: Address) -> httpx2.HTTPTransport:
     )
 
 
-def open_async(
-    address: Address, connections: int, verification: ssl.SSLContext | None = None
-) -> httpx2.AsyncHTTPTransport:
+def open_async(address: Address) -> httpx2.AsyncHTTPTransport:
     """Connections for an event loop."""
     return httpx2.AsyncHTTPTransport(
-        verify=verification or _verification(address), limits=_limits(connections)
+        verify=_verification(address), limits=_limits(address.max_connections)
     )
 
 
@@ -41,7 +39,6 @@ class SingleConnections:
     """
 
     def __init__(self, address: Address) -> None:
-        self._address = address
         self._verification = _verification(address)
         self._all: set[httpx2.AsyncHTTPTransport] = set()
         self._idle: deque[tuple[httpx2.AsyncHTTPTransport, float]] = deque()
@@ -54,7 +51,7 @@ class SingleConnections:
             await connection.aclose()
         if self._idle:
             return self._idle.pop()[0]
-        connection = open_async(self._address, 1, self._verification)
+        connection = httpx2.AsyncHTTPTransport(verify=self._verification, limits=_limits(1))
         self._all.add(connection)
         return connection
 

@@ -1,12 +1,7 @@
-"""The server as a store for blocking callers, any number of threads.
-
-Waiters wait for a version in this process. An event loop in a thread of its own keeps it up to date
-(`notifications`), so a wait ends at once when the connection is closed.
-"""
+"""For blocking callers. Generated from `_async/store.py` by `tools/unasync.py`: do not edit."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import os
 import threading
@@ -15,7 +10,7 @@ from typing import Any, NoReturn, TypeVar
 
 from turnabout.remote.address import parse
 from turnabout.remote.exchange import Exchange, Steps
-from turnabout.remote.notifications import RemoteListener, RemoteNotifier
+from turnabout.remote.notifications import ListenerThread, RemoteNotifier
 from turnabout.remote.refusals import no_transaction, was_closed
 from turnabout.remote.transport import carry, open_blocking
 from turnabout.store import Store
@@ -27,7 +22,11 @@ A = TypeVar("A")
 
 
 class RemoteStore(Store):
-    """See `turnabout.store.Store`. Opens its first connection at the first call."""
+    """See `turnabout.store.Store`. Opens its first connection at the first call.
+
+    A call that is cut off, by a cancellation or Ctrl-C, may still happen; the server gives back
+    what it leased for it.
+    """
 
     def __init__(self, url: str, *, token: str | None = None) -> None:
         self._address = parse(url, token)
@@ -42,7 +41,7 @@ class RemoteStore(Store):
         self._running = 0
         self._transport = open_blocking(self._address)
         self._notifier = RemoteNotifier(self._listen)
-        self._listener: _ListenerThread | None = None
+        self._listener: ListenerThread | None = None
 
     def run(self, verb: Verb[A]) -> A:
         """Carry out a verb by one request."""
@@ -95,7 +94,9 @@ class RemoteStore(Store):
                 self._notifier.learn(queue, change, told)
         return self._notifier.version(queue, change)
 
-    def wait(self, queue: str, seen: int, seconds: float, change: Change = Change.ANY) -> None:
+    def wait(
+        self, queue: str, seen: int, seconds: float, change: Change = Change.ANY
+    ) -> None:
         """Return on a change in the queue, or after `seconds`."""
         if self._pid != os.getpid():
             self._begin()
@@ -104,7 +105,7 @@ class RemoteStore(Store):
     def _listen(self, queue: str, change: Change) -> None:
         with self._lock:
             if self._listener is None:
-                self._listener = _ListenerThread(self._exchange, self._notifier)
+                self._listener = ListenerThread(self._exchange, self._notifier)
         self._listener.listen(queue, change)
 
     def within(self, connection: object) -> NoReturn:
@@ -126,30 +127,3 @@ class RemoteStore(Store):
             listener.close()
         if is_idle:
             self._transport.close()
-
-
-class _ListenerThread:
-    """An event loop in a thread, for the listener."""
-
-    def __init__(self, exchange: Exchange, notifier: RemoteNotifier) -> None:
-        self._listener = RemoteListener(exchange, notifier)
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, name="turnabout-listen", daemon=True)
-        self._thread.start()
-
-    def listen(self, queue: str, change: Change) -> None:
-        """Somebody waits there now."""
-        with contextlib.suppress(RuntimeError):  # closed meanwhile: nobody waits any more
-            self._loop.call_soon_threadsafe(self._listener.listen, queue, change)
-
-    def close(self) -> None:
-        """Cut what is under way; the thread ends."""
-        asyncio.run_coroutine_threadsafe(self._listener.close(), self._loop).result(10.0)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10.0)
-
-    def _run(self) -> None:
-        try:
-            self._loop.run_forever()
-        finally:
-            self._loop.close()

@@ -1,8 +1,14 @@
-"""The server as a store for asyncio, on one event loop."""
+"""The server as a store for asyncio, on one event loop.
+
+Waiters wait for a version in this process, which `notifications` keeps up to date, so a wait ends
+at once when the connection is closed.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import os
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn, TypeVar
 
@@ -22,17 +28,24 @@ A = TypeVar("A")
 class AsyncRemoteStore(AsyncStore):
     """See `turnabout.store.AsyncStore`. Opens its first connection at the first call.
 
-    A call whose task is cancelled may still happen; the server gives back what it leased for it.
+    A call that is cut off, by a cancellation or Ctrl-C, may still happen; the server gives back
+    what it leased for it.
     """
 
     def __init__(self, url: str, *, token: str | None = None) -> None:
-        address = parse(url, token)
-        self._exchange = Exchange(address)
-        self._notifier = RemoteNotifier(self._listen)
-        self._transport = open_async(address, address.max_connections)
-        self._listener: RemoteListener | None = None
-        self._running = 0
+        self._address = parse(url, token)
+        self._exchange = Exchange(self._address)
         self._closed = False
+        self._begin()
+
+    def _begin(self) -> None:
+        """The state of this process alone."""
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._running = 0
+        self._transport = open_async(self._address)
+        self._notifier = RemoteNotifier(self._listen)
+        self._listener: RemoteListener | None = None
 
     async def run(self, verb: Verb[A]) -> A:
         """Carry out a verb by one request."""
@@ -43,9 +56,7 @@ class AsyncRemoteStore(AsyncStore):
         return await self._drive(self._exchange.transaction(verbs)) if verbs else []
 
     async def _drive(self, steps: Steps[A]) -> A:
-        if self._closed:
-            raise was_closed("turnabout.aio.connect")
-        self._running += 1
+        self._enter()
         try:
             request = next(steps)
             while True:
@@ -53,9 +64,22 @@ class AsyncRemoteStore(AsyncStore):
         except StopIteration as end:
             return end.value
         finally:
+            await self._leave()
+
+    def _enter(self) -> None:
+        if self._pid != os.getpid():  # a forked child must not speak on its parent's connections
+            self._begin()
+        with self._lock:
+            if self._closed:
+                raise was_closed("turnabout.aio.connect")
+            self._running += 1
+
+    async def _leave(self) -> None:
+        with self._lock:
             self._running -= 1
-            if self._closed and not self._running:
-                await self._transport.aclose()
+            is_last = self._closed and not self._running
+        if is_last:
+            await self._transport.aclose()
 
     @property
     def maintains_itself(self) -> bool:
@@ -78,11 +102,14 @@ class AsyncRemoteStore(AsyncStore):
         self, queue: str, seen: int, seconds: float, change: Change = Change.ANY
     ) -> None:
         """Return on a change in the queue, or after `seconds`."""
+        if self._pid != os.getpid():
+            self._begin()
         await self._notifier.wait_async(queue, seen, seconds, change)
 
     def _listen(self, queue: str, change: Change) -> None:
-        if self._listener is None:
-            self._listener = RemoteListener(self._exchange, self._notifier)
+        with self._lock:
+            if self._listener is None:
+                self._listener = RemoteListener(self._exchange, self._notifier)
         self._listener.listen(queue, change)
 
     def within(self, connection: object) -> NoReturn:
@@ -91,9 +118,16 @@ class AsyncRemoteStore(AsyncStore):
 
     async def close(self) -> None:
         """Waiting calls return; connections are closed, the last one when its call is over."""
-        self._closed = True
+        if self._pid != os.getpid():
+            self._closed = True
+            return
+        with self._lock:
+            was_closed_before, self._closed = self._closed, True
+            is_idle, listener = not self._running, self._listener
+        if was_closed_before:
+            return
         self._notifier.close()
-        if self._listener is not None:
-            await self._listener.close()
-        if not self._running:
+        if listener is not None:
+            await listener.close()
+        if is_idle:
             await self._transport.aclose()
