@@ -10,10 +10,9 @@ URL = sys.argv[1] if len(sys.argv) > 1 else "sqlite://"
 
 async def shorten(mq: turnabout.aio.Turnabout, seen: list[str]) -> None:
     """Take words until none came for a while; send what is left of them on."""
-    async for message in mq.queue("words").messages(max_messages=2, idle_seconds=0.2):
+    async for message in mq.queue("words").consume(max_messages=2, wait_seconds=0.2):
         seen.append(message.channel)
         await mq.queue("initials").send(message.text()[0], channel=message.channel)
-        await message.ack()
 
 
 async def main() -> None:

@@ -13,7 +13,7 @@ with turnabout.connect(URL) as mq:
     emails.send({"to": "ada@example.org"}, channel="customer-1")
     emails.send({"to": "nobody"}, channel="customer-2")
 
-    for message in emails.messages():
+    for message in emails.consume():
         if "@" in message.json()["to"]:
             print(message.fail("connection refused"))
         else:

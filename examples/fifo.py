@@ -23,9 +23,8 @@ with turnabout.connect(URL) as mq:
     eight.ack()
     seven.fail("the bank does not answer")
 
-    for message in events.messages():
+    for message in events.consume():
         print(message.channel, message.text(), "attempt", message.attempt)
-        message.ack()
 
 # It prints:
 #   account-7 open and account-8 open

@@ -19,9 +19,9 @@ with turnabout.connect(URL) as mq:
         print(message.channel, message.json()["to"])
         message.ack()
 
-    for message in emails.messages(max_messages=10):
+    # The short form: each is acked when the loop asks for the next, in one call with it.
+    for message in emails.consume(max_messages=10):
         print(message.channel, message.json()["to"])
-        message.ack()
 
     print(emails.stats().done, "done")
 

@@ -10,7 +10,7 @@ URL = sys.argv[1] if len(sys.argv) > 1 else "sqlite://"
 
 def answer(sums: turnabout.Queue) -> None:
     """Handle what comes until nothing came for a while. A worker would do this."""
-    for message in sums.messages(idle_seconds=1):
+    for message in sums.consume(wait_seconds=1):
         try:
             message.ack(result=sum(message.json()))
         except TypeError as error:

@@ -28,7 +28,7 @@ with turnabout.connect(URL) as mq:
     # Where the next time depends on the last one, a message defers itself, with a note to itself.
     poll = mq.queue("poll")
     poll.send("is it ready?")
-    for message in poll.messages(idle_seconds=1):
+    for message in poll.consume(wait_seconds=1):
         tries = int(message.state or b"0") + 1
         if tries < 3:
             message.defer(delay_seconds=0.01, state=str(tries).encode())

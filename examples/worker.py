@@ -38,9 +38,8 @@ with turnabout.connect(URL) as mq:
     stats = worker.run(until_empty=True)
     print(stats.handled, "handled,", stats.failed, "failed")
 
-    for letter in mq.queue("orders-dead").messages():
-        print("dead:", letter.json())
-        letter.ack()
+    for letter in mq.queue("orders-dead").consume():
+        print("dead:", letter.json())  # acked when the loop asks for the next
 
 # It prints, the first two in any order:
 #   order 2 at attempt 2

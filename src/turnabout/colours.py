@@ -46,13 +46,35 @@ async def to_its_end_async(work: Coroutine[Any, Any, T]) -> T:
     return await asyncio.shield(_begun(work))
 
 
-def beside(done: object) -> None:
+def beside(done: object, among: set[Any] | None = None) -> None:
     """Work that nobody waits for."""
 
 
-def beside_async(work: Coroutine[Any, Any, object]) -> None:
-    """Work that nobody waits for."""
-    _begun(work)
+def beside_async(
+    work: Coroutine[Any, Any, object], among: set[asyncio.Task[Any]] | None = None
+) -> None:
+    """Work that nobody waits for; while it lasts it is in `among`. Where no loop runs any more, it
+    is left undone.
+    """
+    try:
+        task = _begun(work)
+    except RuntimeError:
+        work.close()
+        return
+    if among is not None:
+        among.add(task)
+        task.add_done_callback(among.discard)
+
+
+def ended(among: set[Any]) -> None:
+    """Until all that work is over."""
+
+
+async def ended_async(among: set[asyncio.Task[Any]]) -> None:
+    """Until all that work is over."""
+    import asyncio
+
+    await asyncio.gather(*among, return_exceptions=True)
 
 
 def _begun(work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:

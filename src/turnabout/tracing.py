@@ -116,7 +116,7 @@ class Spans:
             case Send():
                 return self._send(verb)
             case Receive():
-                return _Step(self, verb, None)
+                return _Step(self, verb, self._settle(verb.apart()[0]) if verb.acks else None)
             case _:
                 return _Step(self, verb, self._settle(verb)) if verb.settles else None
 

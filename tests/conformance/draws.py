@@ -114,6 +114,7 @@ PICKS = st.lists(st.integers(0, 30), min_size=1, max_size=3)
 ONCE = st.none()
 SETTLINGS = st.one_of(
     st.tuples(st.just("ack"), st.sampled_from([None, "r", {"n": 1}])),
+    st.tuples(st.just("ack_and_receive"), st.sampled_from([None, "r", {"n": 1}])),
     st.tuples(
         st.just("fail"),
         st.tuples(st.sampled_from([True, True, True, False]), st.sampled_from([None, 0])),

@@ -174,7 +174,9 @@ class Life(ScheduleSteps, LooksBack):
         self.compare()
 
     def receive_once(self, name: str, most: int, lease: float | None) -> None:
-        batch = self.queue(name).receive(most, lease_seconds=lease)
+        self.received(name, most, lease, self.queue(name).receive(most, lease_seconds=lease))
+
+    def received(self, name: str, most: int, lease: float | None, batch: Any) -> None:
         lease_ms = None if lease is None else round(lease * 1000)
         self.model.received(name, most, lease_ms, batch, lambda _: True)
         self.receipts += [(name, m.receipt) for m in batch]
@@ -261,6 +263,12 @@ class Life(ScheduleSteps, LooksBack):
         left = tuple(result(value) for _ in receipts)
         theirs = self.run(v.Ack(name, tuple(receipts), left))
         self.agree([self.model.ack(name, r, left[0]) for r in receipts], theirs)
+
+    def ack_and_receive(self, name: str, receipts: list[Receipt], value: Any) -> None:
+        most, left = len(receipts), [value] * len(receipts)
+        batch = self.queue(name).receive(most, acks=receipts, results=left)
+        self.agree([self.model.ack(name, r, result(value)) for r in receipts], batch.acked)
+        self.received(name, most, None, batch)
 
     def forge(self, name: str, receipts: list[Receipt], off: int) -> None:
         """Ack with another attempt and no number of a lease, or through the wrong queue."""

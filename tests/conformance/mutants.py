@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from turnabout import LeaseLost, Receipt, message
+from turnabout import Acked, LeaseLost, Receipt, message
 from turnabout.words import verbs as v
 from turnabout.words.entities import FIRST_TURN
 from turnabout.words.outcomes import Cleared
@@ -163,6 +163,21 @@ class NoFenceOnAck(Mutant):
         }
         current = tuple(Receipt(i, rows[0][0] or 1 if rows else 1) for i, rows in now.items())
         return self.store.run(v.Ack(verb.queue, current))
+
+
+class NoFenceOnAckBeforeReceive(Mutant):
+    def receive(self, verb: v.Receive) -> Any:
+        if not verb.acks:
+            return self.store.run(verb)
+        acks, rest = verb.apart()
+        acked = NoFenceOnAck.ack(self, acks)
+        return dataclasses.replace(self.store.run(rest), acked=acked)
+
+
+class ReceiveForgetsItsAcks(Mutant):
+    def receive(self, verb: v.Receive) -> Any:
+        answer = self.store.run(verb.apart()[1])
+        return dataclasses.replace(answer, acked=(Acked(),) * len(verb.acks))
 
 
 class StateErasedOnDefer(Mutant):

@@ -228,20 +228,6 @@ def test_a_lease_runs_out_in_a_paused_queue_too(queue, clock):
     assert a.ack() == LeaseLost("leased")
 
 
-# --- iteration ---
-
-
-@pytest.mark.driving
-def test_messages_are_iterated_until_there_are_none(queue):
-    queue.send_many([message(str(n)) for n in range(5)])
-    got = []
-    for m in queue.messages(max_messages=2):
-        got.append(m.text())
-        m.ack()
-    assert got == list("01234")
-    assert counts(queue).done == 5
-
-
 @pytest.mark.parametrize("named", [{}, {"channel": "a"}])
 def test_a_purge_ends_leases_that_ran_out(queue, clock, named):
     """What a worker had that has died is nobody's, though nobody has looked since."""

@@ -31,7 +31,7 @@ class Counting:
 
 def work_off(url: str, count: int) -> None:
     with turnabout.connect(url) as mq:
-        for message in mq.queue("q").messages(idle_seconds=5):
+        for message in mq.queue("q").consume(wait_seconds=5):
             message.ack(result=message.json())
             count -= 1
             if not count:

@@ -206,6 +206,7 @@ PLAIN: dict[str, Any] = {
     "overlap": "allow",
     "gap": "after",
     "fold": "first",
+    "acks": (),
     "receipts": (),
     "results": (),
     "paused": False,

@@ -54,7 +54,8 @@ def blocking(runner: asyncio.Runner, thing: Any) -> Any:
     if is_face or inspect.iscoroutinefunction(getattr(thing, "run", None)):
         return Blocking(runner, thing)
     if isinstance(thing, turnabout.Batch):
-        return turnabout.Batch([blocking(runner, m) for m in thing], thing.retry_after_ms)
+        messages = [blocking(runner, m) for m in thing]
+        return turnabout.Batch(messages, thing.retry_after_ms, thing.acked)
     if inspect.iscoroutine(thing):
         return blocking(runner, runner.run(thing))
     if inspect.isasyncgen(thing):
@@ -72,6 +73,9 @@ class Blocking:
 
     def __getattr__(self, name: str) -> Any:
         return blocking(self._runner, getattr(self._thing, name))
+
+    def __iter__(self) -> Any:
+        return _iterate(self._runner, self._thing)
 
     def __enter__(self) -> Any:
         return blocking(self._runner, self._thing.__aenter__())

@@ -10,13 +10,13 @@ from pathlib import Path
 from tests.tidy.test_tree import ROOT, sources, text_of
 
 LINES_MAX = {
-    "core": 27_731,
+    "core": 28_150,
     "slice dev": 2_426,
     "slice move": 1_556,
     "slice pipeline": 10_425,
-    "slice server": 9_769,
-    "SQL": 13_234,
-    "tests": 60_565,
+    "slice server": 9_792,
+    "SQL": 13_266,
+    "tests": 60_956,
 }
 SLACK = 200
 """How far below its figure a part may be before the figure has to follow."""

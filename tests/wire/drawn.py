@@ -161,14 +161,15 @@ def verbs(kind: Any) -> st.SearchStrategy[Any]:
         special["changes"] = st.builds(lambda a, b: {**a, **b}, _some(QueueSettings), part)
     if kind is v.PolicySet:
         special["changes"] = _some(Policy)
-    if kind is v.Ack:  # a result for each receipt, or none at all
+    if kind in (v.Ack, v.Receive):  # a result for each receipt, or none at all
         hints = get_type_hints(kind)
         each = st.lists(st.tuples(drawn(Receipt), drawn(get_args(hints["results"])[0])), max_size=3)
         return each.flatmap(
             lambda pairs: plain(
                 kind,
-                receipts=st.just(tuple(receipt for receipt, _ in pairs)),
+                **{kind.items.field: st.just(tuple(receipt for receipt, _ in pairs))},
                 results=st.just(tuple(result for _, result in pairs)) | st.just(()),
+                **special,
             )
         )
     return plain(kind, **special)

@@ -14,7 +14,7 @@ from tests.support.doors import Clock
 from tests.support.loops import inside
 from turnabout import aio
 from turnabout.store import AsyncForwardingStore, AsyncStore
-from turnabout.words.verbs import Verb
+from turnabout.words.verbs import Receive, Verb
 from turnabout.worker import AsyncMessage, Message, Worker, WorkerStats
 from turnabout.worker.consumer import Consumer
 from turnabout.worker.loop import Lease
@@ -51,8 +51,13 @@ class Watched(AsyncForwardingStore):
         return answers
 
     def of(self, kind: type[V]) -> list[V]:
-        """The verbs of one kind, in order."""
-        return [verb for verb in self.verbs if isinstance(verb, kind)]
+        """The verbs of one kind, in order; also what a receive has acked."""
+        parts = [
+            one
+            for verb in self.verbs
+            for one in (verb.apart() if isinstance(verb, Receive) and verb.acks else (verb,))
+        ]
+        return [verb for verb in parts if isinstance(verb, kind)]
 
     async def until(self, kind: type[Verb[Any]], count: int = 1) -> None:
         """Wait until so many verbs of that kind have been run."""

@@ -207,7 +207,7 @@ async def test_an_uncertain_ack_is_repeated(place: Place, when: str) -> None:
 
     def fail(verb: Verb[object]) -> None:
         nonlocal tries
-        if isinstance(verb, Ack):
+        if isinstance(verb, Ack) or getattr(verb, "acks", ()):
             tries += 1
             if tries == 1:
                 raise Uncertain("no answer")

@@ -5,10 +5,11 @@ They name each other, so they live in one file.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from turnabout._async.admin import AsyncQueueAdmin
+from turnabout._async.consume import AsyncMessageLoop
 from turnabout._async.receiving import receive_in_turn, receive_once
 from turnabout._async.shared import Shared
 from turnabout._async.waiting import wait_for
@@ -28,7 +29,7 @@ from turnabout.words.entities import (
 )
 from turnabout.words.errors import Unavailable, Uncertain, UsageError
 from turnabout.words.policy import DedupMode, DedupScope
-from turnabout.words.prepare import all_of, outgoing
+from turnabout.words.prepare import all_of, outgoing, receipts_of
 from turnabout.words.prepare import results as results_of
 from turnabout.words.records import Ending
 
@@ -110,15 +111,23 @@ class AsyncQueue(AsyncQueueAdmin):
         wait_seconds: float = 0,
         lease_seconds: float | None = None,
         shard: tuple[int, int] | None = None,
+        acks: Iterable[AsyncMessage | Receipt] = (),
+        results: Sequence[Any] | None = None,
     ) -> Batch[AsyncMessage]:
-        """Lease up to `max_messages` ready messages, the channels in turn.
+        """Ack what you have done, then lease up to `max_messages` ready messages, the channels in
+        turn: one call, one transaction.
 
         wait_seconds:  how long to wait for the first message; a send ends the wait at once.
         lease_seconds: how long they are held; default: the queue's setting.
         shard:         (i, n), i from 0: only channels in the i-th of n parts, and of the messages
                        without a channel those whose id leaves i when divided by n.
+        acks:          messages, or a batch, or receipts that are done. A channel that one of them
+                       kept closed is open for this receive. If there is a wait, they are acked
+                       before it.
+        results:       one for each of `acks`, as in `ack`.
         Outcomes: a Batch in the order of turns; empty with `retry_after_seconds` if there is
-                  nothing to hand out (None: only a send can change that).
+                  nothing to hand out (None: only a send can change that). Its `acked` has an
+                  outcome for each of `acks`, in their order: Acked, or LeaseLost.
         """
         limits.milliseconds(wait_seconds, "wait_seconds", limits.WAIT_SECONDS_MAX)
         verb = v.Receive(
@@ -126,37 +135,50 @@ class AsyncQueue(AsyncQueueAdmin):
             limits.whole(max_messages, "max_messages", 1, limits.RECEIVE_MESSAGES_MAX),
             None if lease_seconds is None else limits.lease_ms(lease_seconds),
             None if shard is None else Shard(*shard),
+            acks=(receipts := receipts_of(acks)),
+            results=results_of(receipts, results),
         )
-        deliveries, retry_after_ms = await self._received(verb, wait_seconds)
-        return Batch([AsyncMessage(self, d) for d in deliveries], retry_after_ms)
+        received = await self._received(verb, wait_seconds)
+        messages = [AsyncMessage(self, d) for d in received.deliveries]
+        return Batch(messages, received.retry_after_ms, received.acked)
 
-    async def _received(
-        self, verb: v.Receive, wait_seconds: float
-    ) -> tuple[Sequence[Delivery], int | None]:
+    async def _received(self, verb: v.Receive, wait_seconds: float) -> o.Received:
         return await receive_in_turn(self._shared, verb, wait_seconds)
 
-    async def messages(
+    def consume(
         self,
-        *,
         max_messages: int = 1,
-        idle_seconds: float = 0,
+        *,
+        wait_seconds: float | None = 0,
         lease_seconds: float | None = None,
-    ) -> AsyncIterator[AsyncMessage]:
-        """Iterate over messages until none comes for `idle_seconds`. You ack each one."""
-        while batch := await self.receive(
-            max_messages, wait_seconds=idle_seconds, lease_seconds=lease_seconds
-        ):
-            for message in batch:
-                yield message
+        shard: tuple[int, int] | None = None,
+    ) -> AsyncMessageLoop:
+        """Loop over messages. Each is acked when the loop asks for the next, in one call with it.
+
+        What you settle in the loop's body by yourself (`ack` with a result, `defer`, `fail`,
+        `release`) is left alone. An exception in the body fails the message, with its text;
+        `break`, `return` and `close` release it, uncharged. A message whose lease was lost
+        meanwhile is logged as a warning.
+
+        max_messages: how many are fetched at once. They are acked together, before the next fetch.
+        wait_seconds: how long to wait for a message before the loop ends; None: for ever.
+        The others:   as in `receive`.
+        """
+        limits.whole(max_messages, "max_messages", 1, limits.RECEIVE_MESSAGES_MAX)
+        options = {"lease_seconds": lease_seconds, "shard": shard}
+        return AsyncMessageLoop(self, max_messages, wait_seconds, **options)
 
     async def ack(
-        self, which: Sequence[Receipt], *, results: Sequence[Any] | None = None
+        self,
+        which: Iterable[AsyncMessage | Receipt],
+        *,
+        results: Sequence[Any] | None = None,
     ) -> tuple[o.AckOutcome, ...]:
-        """These messages are done. Outcomes per receipt, same order: Acked, LeaseLost.
+        """These messages are done. Outcomes per message or receipt, same order: Acked, LeaseLost.
 
         results: one for each receipt (bytes, str or JSON; None for none), for callers of `wait`.
         """
-        receipts = all_of(Receipt, which)
+        receipts = receipts_of(which)
         return await self._store.run(v.Ack(self.name, receipts, results_of(receipts, results)))
 
     async def defer(self, deferrals: Sequence[Deferral]) -> tuple[o.DeferOutcome, ...]:
@@ -176,7 +198,10 @@ class AsyncQueue(AsyncQueueAdmin):
         return await self._store.run(v.Fail(self.name, all_of(Failure, failures)))
 
     async def extend(
-        self, which: Sequence[Receipt], *, lease_seconds: float | None = None
+        self,
+        which: Iterable[AsyncMessage | Receipt],
+        *,
+        lease_seconds: float | None = None,
     ) -> tuple[o.ExtendOutcome, ...]:
         """Keep these for longer, counted from now; a lease is never made shorter.
 
@@ -184,15 +209,17 @@ class AsyncQueue(AsyncQueueAdmin):
                                           LeaseLost.
         """
         lease_ms = None if lease_seconds is None else limits.lease_ms(lease_seconds)
-        return await self._store.run(v.Extend(self.name, all_of(Receipt, which), lease_ms))
+        return await self._store.run(v.Extend(self.name, receipts_of(which), lease_ms))
 
-    async def release(self, which: Sequence[Receipt]) -> tuple[o.ReleaseOutcome, ...]:
+    async def release(
+        self, which: Iterable[AsyncMessage | Receipt]
+    ) -> tuple[o.ReleaseOutcome, ...]:
         """Give these back at once, uncharged.
 
         Outcomes, same order: Released; Dead or Blocked, by `max_deliveries`; Cancelled, if that was
                   requested meanwhile; LeaseLost.
         """
-        return await self._store.run(v.Release(self.name, all_of(Receipt, which)))
+        return await self._store.run(v.Release(self.name, receipts_of(which)))
 
     async def cancel(self, ids: Sequence[int]) -> tuple[o.CancelOutcome, ...]:
         """End these messages as cancelled, by their ids.
@@ -262,12 +289,13 @@ class AsyncQueue(AsyncQueueAdmin):
 class AsyncMessage(DeliveredMessage):
     """A message that you hold a lease on. End it by `ack`, `defer`, `fail` or `release`."""
 
-    __slots__ = ("_cancel_requested", "_queue")
+    __slots__ = ("_cancel_requested", "_is_settled", "_queue")
 
     def __init__(self, queue: AsyncQueue, delivery: Delivery) -> None:
         super().__init__(delivery)
         self._queue = queue
         self._cancel_requested = False
+        self._is_settled = False
 
     def __repr__(self) -> str:
         d = self._delivery
@@ -283,6 +311,10 @@ class AsyncMessage(DeliveredMessage):
         """True once an `extend` has reported that a cancel was requested: end soon."""
         return self._cancel_requested
 
+    def mark_settled(self) -> None:
+        """Tell `consume` that you ended the message elsewhere, as in your own transaction."""
+        self._is_settled = True
+
     async def ack(self, *, result: Any = None) -> o.AckOutcome:
         """It is done. Outcomes: Acked; LeaseLost, and then another worker may have it.
 
@@ -290,6 +322,7 @@ class AsyncMessage(DeliveredMessage):
         """
         results = None if result is None else (result,)
         (outcome,) = await self._queue.ack((self.receipt,), results=results)
+        self._is_settled = True
         return outcome
 
     async def defer(
@@ -302,6 +335,7 @@ class AsyncMessage(DeliveredMessage):
         """
         deferral = Deferral(self.receipt, limits.delay_ms(delay_seconds), state)
         (outcome,) = await self._queue.defer((deferral,))
+        self._is_settled = True
         return outcome
 
     async def fail(
@@ -319,6 +353,7 @@ class AsyncMessage(DeliveredMessage):
             None if delay_seconds is None else limits.delay_ms(delay_seconds),
         )
         (outcome,) = await self._queue.fail((failure,))
+        self._is_settled = True
         return outcome
 
     async def extend(self, *, lease_seconds: float | None = None) -> o.ExtendOutcome:
@@ -338,6 +373,7 @@ class AsyncMessage(DeliveredMessage):
                   requested meanwhile; LeaseLost.
         """
         (outcome,) = await self._queue.release((self.receipt,))
+        self._is_settled = True
         return outcome
 
 
@@ -359,9 +395,7 @@ class AsyncJoinedQueue(AsyncQueue):
         super().__init__(Shared(store, shared.max_payload_bytes, shared.rounds), name)
         self._joined = joined
 
-    async def _received(
-        self, verb: v.Receive, wait_seconds: float
-    ) -> tuple[Sequence[Delivery], int | None]:
+    async def _received(self, verb: v.Receive, wait_seconds: float) -> o.Received:
         if wait_seconds:
             raise UsageError("a receive inside a transaction cannot wait: leave wait_seconds out")
         return await receive_once(self._shared, verb)

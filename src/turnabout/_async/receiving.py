@@ -13,30 +13,42 @@ from turnabout._async.waiters import ReceiveGroup
 from turnabout.pacing import MAINTAIN_SECONDS
 from turnabout.words.entities import Delivery
 from turnabout.words.errors import Forbidden, TurnaboutError
+from turnabout.words.outcomes import Received
 from turnabout.words.turns import in_turn
 from turnabout.words.verb import Change
 from turnabout.words.verbs import Maintain, Receive, Release
 
 
-async def receive_in_turn(
-    shared: Shared, verb: Receive, wait_seconds: float
-) -> tuple[Sequence[Delivery], int | None]:
-    """Deliveries in the order of turns; if there are none, when to ask again."""
+async def receive_in_turn(shared: Shared, verb: Receive, wait_seconds: float) -> Received:
+    """Deliveries in the order of turns; if there are none, when to ask again. What is to be acked
+    does not wait for them.
+    """
     if not wait_seconds:
         return await receive_now(shared, verb)
     ends_at = time.monotonic() + wait_seconds
     place = place_of(verb)
     is_first = place not in shared.waiters and place not in shared.looking
-    if is_first:
-        shared.looking.add(place)
+    found = Received(())
+    if is_first or verb.acks:
+        if is_first:
+            shared.looking.add(place)
         try:
-            deliveries, retry_after_ms = await receive_now(shared, verb)
+            found = await receive_now(shared, verb)
         finally:
-            shared.looking.discard(place)
-        if deliveries or time.monotonic() >= ends_at:
-            return deliveries, retry_after_ms
-    source = StoreSource(shared, verb)
-    return await source.wait_for_messages(ends_at, was_empty=is_first, in_front=is_first)
+            if is_first:
+                shared.looking.discard(place)
+        if found.deliveries or time.monotonic() >= ends_at:
+            return found
+    source = StoreSource(shared, verb.apart()[1] if verb.acks else verb)
+    try:
+        deliveries, retry_after_ms = await source.wait_for_messages(
+            ends_at, was_empty=is_first, in_front=is_first
+        )
+    except TurnaboutError:
+        if not found.acked:
+            raise
+        return found  # it must be told what became of these
+    return Received(tuple(deliveries), retry_after_ms, acked=found.acked)
 
 
 def place_of(verb: Receive) -> Place:
@@ -71,7 +83,8 @@ class StoreSource:
         return self._shared.is_closed
 
     async def lease(self, most: int) -> tuple[Sequence[Delivery], int | None]:
-        return await receive_once(self._shared, replace(self._verb, max_messages=most))
+        received = await receive_once(self._shared, replace(self._verb, max_messages=most))
+        return received.deliveries, received.retry_after_ms
 
     async def give_back(self, deliveries: Sequence[Delivery]) -> None:
         receipts = tuple(delivery.receipt for delivery in deliveries)
@@ -95,7 +108,7 @@ class StoreSource:
             await fire_when_due(shared)
 
 
-async def receive_now(shared: Shared, verb: Receive) -> tuple[Sequence[Delivery], int | None]:
+async def receive_now(shared: Shared, verb: Receive) -> Received:
     """One look, and what is done on the way to it."""
     await _before_look(shared, verb.queue)
     return await receive_once(shared, verb)
@@ -121,16 +134,24 @@ async def maintain_when_due(shared: Shared, queue: str, seconds: float = MAINTAI
             shared.rounds.was_maintained(queue)
 
 
-async def receive_once(shared: Shared, verb: Receive) -> tuple[Sequence[Delivery], int | None]:
+async def receive_once(shared: Shared, verb: Receive) -> Received:
     """One look, and nothing but that."""
     rounds = shared.rounds
     turn = rounds.take(verb.queue, verb.shard)
     try:
         received = await shared.store.run(
-            Receive(verb.queue, verb.max_messages, verb.lease_ms, verb.shard, turn)
+            Receive(
+                verb.queue,
+                verb.max_messages,
+                verb.lease_ms,
+                verb.shard,
+                turn,
+                verb.acks,
+                verb.results,
+            )
         )
         deliveries, guess = in_turn(received.deliveries, turn)
         turn = received.turn or guess
     finally:
         rounds.put(verb.queue, turn, verb.shard)
-    return deliveries, received.retry_after_ms
+    return Received(tuple(deliveries), received.retry_after_ms, acked=received.acked)

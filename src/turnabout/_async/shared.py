@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from turnabout._async.poller import EndingPoller
 from turnabout._async.waiters import ReceiveGroup
@@ -29,6 +30,8 @@ class Shared:
     """Those who wait for messages, by queue, lease and shard."""
     looking: set[Place] = field(default_factory=set[Place])
     """Where one looks who would wait; others that come meanwhile share the next look."""
+    loose_ends: set[Any] = field(default_factory=set[Any])
+    """What loops that were left still tell the store; `close` waits for it."""
 
     def __post_init__(self) -> None:
         if self.store.maintains_itself:

@@ -10,6 +10,7 @@ from turnabout._async.queue import AsyncQueue
 from turnabout._async.redrives import run_to_end
 from turnabout._async.schedules import AsyncSchedules
 from turnabout._async.shared import Shared
+from turnabout.colours import ended_async
 from turnabout.store import AsyncStore
 from turnabout.words import limits
 from turnabout.words.entities import QueueEntry, QueueStats
@@ -87,6 +88,7 @@ class AsyncTurnabout:
 
     async def close(self) -> None:
         """Free connections and files. Calls that wait return; later calls raise UsageError."""
+        await ended_async(self._shared.loose_ends)
         self._shared.is_closed = True
         await self._store.close()
 

@@ -10,6 +10,7 @@ from turnabout._sync.queue import Queue
 from turnabout._sync.redrives import run_to_end
 from turnabout._sync.schedules import Schedules
 from turnabout._sync.shared import Shared
+from turnabout.colours import ended
 from turnabout.store import Store
 from turnabout.words import limits
 from turnabout.words.entities import QueueEntry, QueueStats
@@ -87,6 +88,7 @@ class Turnabout:
 
     def close(self) -> None:
         """Free connections and files. Calls that wait return; later calls raise UsageError."""
+        ended(self._shared.loose_ends)
         self._shared.is_closed = True
         self._store.close()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
 import click
@@ -13,10 +13,10 @@ from turnabout.cli._app import NEGATIVE, App
 from turnabout.cli._declare import argument, command, limit, option
 from turnabout.cli._interrupt import unbroken
 from turnabout.cli._json import lines
-from turnabout.cli._kinds import DURATION, QUEUE
+from turnabout.cli._kinds import DURATION, QUEUE, RECEIPT
 from turnabout.words import limits
-from turnabout.words.entities import Delivery, Origin, Peeked, State
-from turnabout.words.outcomes import Acked
+from turnabout.words.entities import Delivery, Origin, Peeked, Receipt, State
+from turnabout.words.outcomes import Acked, AckOutcome
 
 if TYPE_CHECKING:
     from turnabout import Message, Queue
@@ -30,6 +30,7 @@ SLICE_SECONDS = 0.5
     "receive",
     "turnabout receive emails",
     "turnabout receive emails -n 10 --wait 20s --lease 5m",
+    "turnabout receive emails --acks 4711.1 --acks 4712.1",
     "while turnabout receive emails --ack --wait 1h --json; do :; done",
     json=lines(Delivery),
 )
@@ -39,9 +40,16 @@ SLICE_SECONDS = 0.5
 )
 @option("--wait", "How long to wait for the first (20s).", DURATION)
 @option("--lease", "How long they are yours; unless given, as the queue says.", DURATION)
+@option("--acks", "First ack this receipt, in the same transaction.", RECEIPT, multiple=True)
 @option("--ack", "Ack them once they are printed: they are done.", bool)
 def receive(
-    app: App, queue: str, max_messages: int, wait: float | None, lease: float | None, ack: bool
+    app: App,
+    queue: str,
+    max_messages: int,
+    wait: float | None,
+    lease: float | None,
+    acks: Sequence[Receipt],
+    ack: bool,
 ) -> None:
     """Lease messages of QUEUE and print them with their receipts.
 
@@ -52,7 +60,10 @@ def receive(
     """
     limits.milliseconds(wait or 0, "--wait", limits.WAIT_SECONDS_MAX)
     with app.queue(queue) as handle:
-        batch = _receive(handle, max_messages, wait or 0, lease)
+        batch = _receive(handle, max_messages, wait or 0, lease, acks)
+        for receipt, outcome in zip(acks, batch.acked, strict=True):
+            if not isinstance(outcome, Acked):
+                _show.note(f"{receipt} could not be acked: its lease was lost ({outcome.now})")
         if not batch:
             handle.settings()  # a wrong name is an error, not an empty queue
             soon = batch.retry_after_seconds
@@ -71,17 +82,22 @@ def receive(
         app.refuse("lease_lost", f"{text}, and it was handed out again", NEGATIVE)
 
 
-def _receive(queue: Queue, max_messages: int, wait: float, lease: float | None) -> Batch[Message]:
+def _receive(
+    queue: Queue, max_messages: int, wait: float, lease: float | None, acks: Sequence[Receipt]
+) -> Batch[Message]:
     """`receive` that Ctrl-C does not break off with messages leased that nobody saw."""
     ends_at = time.monotonic() + wait
+    acked: tuple[AckOutcome, ...] = ()
     while True:
         left = ends_at - time.monotonic()
         seconds = max(0.0, min(SLICE_SECONDS, left))
         with unbroken():
-            batch = queue.receive(max_messages, wait_seconds=seconds, lease_seconds=lease)
-            if batch:
-                return batch
-        if left <= SLICE_SECONDS:
+            batch = queue.receive(
+                max_messages, wait_seconds=seconds, lease_seconds=lease, acks=acks
+            )
+        acks, acked = (), acked or batch.acked
+        if batch or left <= SLICE_SECONDS:
+            batch.acked = acked
             return batch
 
 

@@ -1,4 +1,4 @@
-"""Verbs with many items, before they become calls: those without any, and those with one twice.
+"""Verbs that name an item twice, before they become calls.
 
 Pure and without colour; both stores use it.
 """
@@ -11,11 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from turnabout.words import verbs as v
-
-
-def nothing_to_do(verb: v.Verb[Any]) -> Any:
-    """The answer to a many-form without items, which needs no database; else NotImplemented."""
-    return NotImplemented if verb.items is None or verb.items.of(verb) else verb.nothing
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,7 @@ def beforehand(verb: Verb[Any], known: set[str]) -> Receive | QueueCreate | None
     is made before the first send: there it would be a row that all other senders wait for.
     """
     if isinstance(verb, Receive):
-        return replace(verb, max_messages=0)
+        return replace(verb.apart()[1], max_messages=0)
     if not isinstance(verb, Send) or verb.queue in known:
         return None
     most = {"max_attempts": None} if verb.queue.endswith(DEAD_SUFFIX) else {}

@@ -130,6 +130,8 @@ class ServerCounts:
         kind = type(verb)
         if kind is Receive:
             self._received(answer.deliveries)
+            if answer.acked:
+                self._settled(_DONE[Ack], answer.acked)
         elif kind is Send:
             self._sent(answer, len(cast("Send", verb).messages))
         elif kind in _DONE:

@@ -41,9 +41,9 @@ def cost_of(*verbs: Verb[Any]) -> int:
         cost += CALL_COST + verb.carried_bytes() // BYTES_A_MESSAGE
         if verb.items is not None:
             cost += len(verb.items.of(verb))
-        elif isinstance(verb, Receive):
+        if isinstance(verb, Receive):
             cost += verb.max_messages
-        else:
+        elif verb.items is None:
             cost += getattr(verb, "limit", None) or 0
     return cost
 

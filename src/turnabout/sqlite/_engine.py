@@ -51,12 +51,6 @@ class Engine:
         self.notifier = FileNotifier(None if in_memory else lambda: connect(place))
         self._commits = self._committed_verbs = 0
 
-    @staticmethod
-    def nothing_to_do(verb: Verb[A]) -> A | None:
-        """The answer of a verb with an empty list, which touches nothing; else None."""
-        items = verb.items
-        return None if items is None or items.of(verb) else cast("A", verb.nothing)
-
     def reads_aside(self, verb: Verb[Any]) -> bool:
         """Whether the verb can be answered without the writer. Memory has one connection only."""
         return self._place.path is not None and verb.reads
@@ -118,7 +112,7 @@ class Engine:
         return answer
 
     def _run_or_skip(self, connection: Connection, verb: Verb[Any]) -> Any:
-        answer = self.nothing_to_do(verb)
+        answer = verb.nothing_to_do()
         return self.run_on(connection, verb) if answer is None else answer
 
     def _make_room(self, verb: Verb[Any]) -> bool:
@@ -132,10 +126,10 @@ class Engine:
         queues = self.writer.connection.to_notify
         for pending in group:
             verb = pending.verb
-            if verb.notifies:
+            if type(verb) is Transaction:
+                queues |= {cast("Any", one).queue for one in verb.verbs if one.to_notify()}
+            elif verb.to_notify():
                 queues.add(cast("Any", verb).queue)
-            elif type(verb) is Transaction:
-                queues |= {cast("Any", one).queue for one in verb.verbs if one.notifies}
         if queues:
             self.notifier.notify(*queues)
         # Whatever keeps it from that, the verbs are committed: an error here would undo no verb,

@@ -48,7 +48,7 @@ class AsyncSqliteStore(AsyncStore):
     async def run(self, verb: Verb[A]) -> A:
         """Carry out a verb in one transaction; from many tasks, in one commit."""
         engine = await self._engine()
-        answer = engine.nothing_to_do(verb)
+        answer = verb.nothing_to_do()
         if answer is not None:
             return answer
         if engine.reads_aside(verb):

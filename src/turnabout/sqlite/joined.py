@@ -128,7 +128,7 @@ class SqliteConnections:
 
 def _run(engine: Engine, verb: Verb[A], raw: sqlite3.Connection) -> A:
     check_joins(verb)
-    nothing = engine.nothing_to_do(verb)
+    nothing = verb.nothing_to_do()
     if nothing is not None:
         return nothing
     text_factory = raw.text_factory

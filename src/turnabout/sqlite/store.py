@@ -52,7 +52,7 @@ class SqliteStore(Store):
     def run(self, verb: Verb[A]) -> A:
         """Carry out a verb in one transaction; from many threads, in one commit."""
         engine = self._engine()
-        answer = engine.nothing_to_do(verb)
+        answer = verb.nothing_to_do()
         if answer is not None:
             return answer
         return engine.read(verb) if engine.reads_aside(verb) else engine.writer.run(verb)

@@ -5,17 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TypeVar, overload
 
+from turnabout.words.outcomes import AckOutcome
+
 M = TypeVar("M", covariant=True)
 
 
 class Batch(Sequence[M]):
     """Messages in the order of turns. Empty is false; then `retry_after_seconds` tells more."""
 
-    __slots__ = ("_messages", "retry_after_ms")
+    __slots__ = ("_messages", "acked", "retry_after_ms")
 
-    def __init__(self, messages: list[M], retry_after_ms: int | None) -> None:
+    def __init__(
+        self,
+        messages: list[M],
+        retry_after_ms: int | None,
+        acked: tuple[AckOutcome, ...] = (),
+    ) -> None:
+        """`acked`: what became of the messages that were to be acked first, in their order."""
         self._messages = messages
         self.retry_after_ms = retry_after_ms
+        self.acked = acked
 
     @property
     def retry_after_seconds(self) -> float | None:

@@ -63,6 +63,8 @@ class Received:
     """Until a message is due or a limit opens, as far as is known; None: only a send can help."""
     turn: Turn | None = None
     """Where the round robin goes on, where weights make that more than the last channel served."""
+    acked: tuple[AckOutcome, ...] = ()
+    """What became of the receipts that were to be acked first, in their order."""
 
     @property
     def size(self) -> int:

@@ -85,6 +85,11 @@ def results(receipts: Sequence[Receipt], values: Sequence[Any] | None) -> tuple[
 T = TypeVar("T")
 
 
+def receipts_of(which: Iterable[Any]) -> tuple[Receipt, ...]:
+    """Receipts as they are, or those of messages."""
+    return all_of(Receipt, [getattr(one, "receipt", one) for one in which])
+
+
 def all_of(kind: type[T], given: Iterable[T]) -> tuple[T, ...]:
     """A tuple of that kind; anything else in it is refused."""
     items = tuple(given)

@@ -46,7 +46,7 @@ class Change(IntFlag):
 class Items:
     """The field of a verb that lists what it is about, and what one item tells."""
 
-    __slots__ = ("beside", "field", "id_of", "max", "of", "receipt_of")
+    __slots__ = ("beside", "bytes_of", "field", "id_of", "max", "of", "outcomes_of", "receipt_of")
 
     def __init__(
         self,
@@ -56,9 +56,13 @@ class Items:
         receipt_of: Callable[[Any], Any] | None = None,
         max: int = limits.IDS_MAX,  # noqa: A002 - reads well where it is called
         beside: str | None = None,
+        bytes_of: Callable[[Any], int] | None = None,
+        outcomes_of: Callable[[Any], Sequence[Any]] | None = None,
     ) -> None:
         """`id_of`: the message that an item names, and `receipt_of` the item's receipt, if it has
-        one. `beside`: another field that has a value for each item, or none at all.
+        one. `beside`: another field that has a value for each item, or none at all. `bytes_of`: the
+        size of what an item brings, or its value beside. `outcomes_of`: the outcomes of the items
+        in the verb's answer; None: the answer is these outcomes.
         """
         self.field = field
         self.of: Callable[[Any], tuple[Any, ...]] = attrgetter(field)
@@ -66,11 +70,19 @@ class Items:
         self.receipt_of = receipt_of
         self.max = max
         self.beside = beside
+        self.bytes_of = bytes_of
+        self.outcomes_of = outcomes_of or _itself
 
     @property
     def fields(self) -> tuple[str, ...]:
         """The fields that have a value for each item."""
         return (self.field,) if self.beside is None else (self.field, self.beside)
+
+    def carried_bytes(self, verb: Verb[Any]) -> int:
+        """The size of what a verb brings for its messages, as far as that can be large."""
+        if self.bytes_of is None:
+            return 0
+        return sum(map(self.bytes_of, getattr(verb, self.beside or self.field)))
 
     def receipts(self, verb: Verb[Any]) -> list[Any]:
         """The receipts in a verb, in its order."""
@@ -81,10 +93,29 @@ def _itself(item: Any) -> Any:
     return item
 
 
-MESSAGES = Items("messages", max=limits.SEND_MESSAGES_MAX)
+def _judged(field: str, bytes_of: Callable[[Any], int]) -> Items:
+    receipt_of = attrgetter("receipt")
+    return Items(field, id_of=attrgetter("receipt.id"), receipt_of=receipt_of, bytes_of=bytes_of)
+
+
+def acked_items(field: str, outcomes_of: Callable[[Any], Sequence[Any]] | None = None) -> Items:
+    """Receipts to be acked, with their results beside."""
+    return Items(
+        field,
+        id_of=itemgetter(0),
+        receipt_of=_itself,
+        beside="results",
+        bytes_of=lambda result: 0 if result is None else len(result.data),
+        outcomes_of=outcomes_of,
+    )
+
+
+MESSAGES = Items(
+    "messages", max=limits.SEND_MESSAGES_MAX, bytes_of=lambda message: len(message.payload)
+)
 RECEIPTS = Items("receipts", id_of=itemgetter(0), receipt_of=_itself)
-DEFERRALS = Items("deferrals", id_of=attrgetter("receipt.id"), receipt_of=attrgetter("receipt"))
-FAILURES = Items("failures", id_of=attrgetter("receipt.id"), receipt_of=attrgetter("receipt"))
+DEFERRALS = _judged("deferrals", lambda deferral: len(deferral.state or b""))
+FAILURES = _judged("failures", lambda failure: len(failure.error))
 IDS = Items("ids", id_of=_itself)
 
 
@@ -150,7 +181,7 @@ class Verb(Generic[A]):
     """The least that a token or a role must be allowed to; `operate` includes the other two."""
     items: ClassVar[Items | None] = None
     nothing: ClassVar[Any] = ()
-    """The answer to a verb without items, for which no store is asked."""
+    """The answer to a verb without items, for which no store is asked; None: it is asked."""
     reads: ClassVar[bool] = False
     """It changes nothing, so it may run beside a writer, and twice."""
     joins: ClassVar[bool] = False
@@ -158,7 +189,7 @@ class Verb(Generic[A]):
     settles: ClassVar[bool] = False
     """It ends the leases that it names."""
     notifies: ClassVar[Change] = Change.NOTHING
-    """For which waiters at its queue it is worth looking again afterwards."""
+    """For which waiters at its queue it is worth looking again after it, if it had any items."""
     merges: ClassVar[bool] = False
     """A server may carry out several as one, if they differ in their items only."""
     lists: ClassVar[bool] = False
@@ -170,6 +201,16 @@ class Verb(Generic[A]):
     def __init_subclass__(cls) -> None:
         cls.name = snake(cls.__name__)
 
+    def nothing_to_do(self) -> A | None:
+        """The answer if it has no items, for which no store is asked; else None."""
+        items = self.items
+        return None if items is None or items.of(self) else self.nothing
+
+    def to_notify(self) -> Change:
+        """What it may change for those who wait at its queue."""
+        items = self.items
+        return self.notifies if items is None or items.of(self) else Change.NOTHING
+
     def carried_bytes(self) -> int:
-        """The size of what it brings for its messages, as far as that can be large."""
-        return 0
+        """As `Items.carried_bytes`."""
+        return 0 if self.items is None else self.items.carried_bytes(self)

@@ -8,6 +8,7 @@ are checked against it. Many is the only form here. What the class variables say
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from operator import attrgetter
 from typing import Any, Literal
 
@@ -49,13 +50,13 @@ from turnabout.words.verb import (
     RECEIPTS,
     Change,
     Changes,
-    Items,
     NamespaceName,
     Pages,
     PagesOfIds,
     QueueName,
     ScheduleName,
     Verb,
+    acked_items,
 )
 
 
@@ -71,23 +72,34 @@ class Send(Verb[o.SendOutcome]):
     queue: QueueName
     messages: tuple[Outgoing, ...]
 
-    def carried_bytes(self) -> int:
-        """Of the payloads."""
-        return sum([len(message.payload) for message in self.messages])
-
 
 @value
 class Receive(Verb[o.Received]):
-    """Up to `max_messages` deliveries, channels in turn from `turn` on (P5, P8 to P12)."""
+    """Ack these first, then lease up to `max_messages`, channels in turn from `turn` on, all in one
+    transaction (P5 to P12). A receipt that does not hold is told, and the receive goes on.
+    """
 
     scope = "consume"
-    joins = merges = True
+    items = acked_items("acks", outcomes_of=attrgetter("acked"))
+    nothing = None
+    joins = settles = merges = True
+    notifies = Change.ENDED
     queue: QueueName
     max_messages: int
     lease_ms: int | None = None
     """None takes the queue's `lease_seconds`."""
     shard: Shard | None = None
     turn: Turn = FIRST_TURN
+    acks: tuple[Receipt, ...] = ()
+    results: tuple[Result | None, ...] = ()
+    """One for each receipt, or none at all."""
+
+    def __post_init__(self) -> None:
+        limits.one_each(self.results or self.acks, self.acks)
+
+    def apart(self) -> tuple[Ack, Receive]:
+        """The same as two verbs."""
+        return Ack(self.queue, self.acks, self.results), replace(self, acks=(), results=())
 
 
 @value
@@ -95,9 +107,7 @@ class Ack(Verb[tuple[o.AckOutcome, ...]]):
     """Done. One outcome per receipt, same order (P6, P7)."""
 
     scope = "consume"
-    items = Items(
-        "receipts", id_of=RECEIPTS.id_of, receipt_of=RECEIPTS.receipt_of, beside="results"
-    )
+    items = acked_items("receipts")
     joins = settles = merges = True
     notifies = Change.ENDED
     queue: QueueName
@@ -107,10 +117,6 @@ class Ack(Verb[tuple[o.AckOutcome, ...]]):
 
     def __post_init__(self) -> None:
         limits.one_each(self.results or self.receipts, self.receipts)
-
-    def carried_bytes(self) -> int:
-        """Of the results."""
-        return sum([len(result.data) for result in self.results if result is not None])
 
 
 @value
@@ -124,10 +130,6 @@ class Defer(Verb[tuple[o.DeferOutcome, ...]]):
     queue: QueueName
     deferrals: tuple[Deferral, ...]
 
-    def carried_bytes(self) -> int:
-        """Of the states."""
-        return sum([len(deferral.state or b"") for deferral in self.deferrals])
-
 
 @value
 class Fail(Verb[tuple[o.FailOutcome, ...]]):
@@ -139,10 +141,6 @@ class Fail(Verb[tuple[o.FailOutcome, ...]]):
     notifies = Change.ANY
     queue: QueueName
     failures: tuple[Failure, ...]
-
-    def carried_bytes(self) -> int:
-        """Of the errors."""
-        return sum([len(failure.error) for failure in self.failures])
 
 
 @value

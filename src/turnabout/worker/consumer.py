@@ -1,8 +1,9 @@
 """Works on one queue: takes messages, runs the handler, keeps the leases, hands on how each ended.
 
-Two loops. `take` asks for as many messages as there is room for, and waits for a signal when there
-are none. `beat` extends all leases in one call, and tells handlers whose lease is lost. A `receive`
-under way is never cancelled: what it leased would be nobody's until the leases run out.
+Two loops. `take` acks what is done and asks for as many messages as there is room for, in one call,
+and waits for a signal when there are none. `beat` extends all leases in one call, and tells
+handlers whose lease is lost. A `receive` under way is never cancelled: what it leased would be
+nobody's until the leases run out.
 """
 
 from __future__ import annotations
@@ -27,13 +28,12 @@ from turnabout.words.errors import QueueNotFound, Unavailable, Uncertain
 from turnabout.words.outcomes import Cancelled, Extended, LeaseLost, Retrying
 from turnabout.words.verb import Change
 from turnabout.worker.endings import (
+    COUNTED,
     Defer,
-    Done,
     Ending,
     Failed,
     GivenBack,
     GiveUp,
-    PutOff,
     Returned,
     ending_of,
     timeout_error,
@@ -51,7 +51,7 @@ from turnabout.worker.loop import (
 )
 from turnabout.worker.message import AsyncMessage, Message
 from turnabout.worker.report import Report
-from turnabout.worker.settler import Answer, Settler
+from turnabout.worker.settler import Answer, Settler, receipts_and_results
 from turnabout.worker.threads import End, ThreadCall
 
 log = logging.getLogger("turnabout.worker")
@@ -74,16 +74,14 @@ class Consumer:
         self._queue = run.turnabout.queue(job.queue)
         store = run.turnabout.store
         self._spans = store.spans if isinstance(store, AsyncTracedStore) else None
-        self._settler = Settler(self._queue, self._told, run.broken)
+        self._settler = Settler(self._queue, self._told, run.broken, self.wake)
         self._waiting: deque[tuple[Lease, Delivery]] = deque()
         self._tasks: dict[Lease, asyncio.Task[End]] = {}
-        self._calls: dict[Lease, ThreadCall] = {}
-        """Of those tasks whose handler is in a thread."""
+        self._calls: dict[Lease, ThreadCall] = {}  # of tasks whose handler is in a thread
         self._changed = asyncio.Event()
         self._leases_changed = asyncio.Event()
         self._beat_at = float("inf")
-        self._seen: int | None = None
-        """Of the queue, if the last look found nothing and others know since then that we wait."""
+        self._seen: int | None = None  # if the last look found nothing, and others know we wait
 
     # --- taking ----------------------------------------------------------------------------------
 
@@ -94,37 +92,47 @@ class Consumer:
     async def take(self) -> None:
         """Until the phase changes: fetch what there is room for."""
         backoff = Backoff()
-        while self._run.phase is Phase.TAKING:
-            self._changed.clear()
-            room = self.held.room()
-            if room == 0:
-                await self._changed.wait()
-                continue
-            try:
-                await self._take_once(room)
-            except (Unavailable, Uncertain) as error:
-                pause = backoff.next(random.random())  # noqa: S311 - jitter, no secret
-                say = log.warning if backoff.tries == 1 else log.debug
-                say("no messages from %s: %s; asking again", self.job.queue, error.code)
-                await self._sleep(pause)
-            else:
-                if backoff.tries:
-                    log.info("messages from %s again", self.job.queue)
-                    backoff = Backoff()
+        with self._settler.riding():
+            while self._run.phase is Phase.TAKING:
+                self._changed.clear()
+                acks = self._settler.acks()
+                room = self.held.room(len(acks))
+                if room == 0:
+                    self._settler.send(acks)
+                    await self._changed.wait()
+                    continue
+                try:
+                    await self._take_once(room, acks)
+                except (Unavailable, Uncertain) as error:
+                    pause = backoff.next(random.random())  # noqa: S311 - jitter, no secret
+                    say = log.warning if backoff.tries == 1 else log.debug
+                    say("no messages from %s: %s; asking again", self.job.queue, error.code)
+                    await self._sleep(pause)
+                else:
+                    if backoff.tries:
+                        log.info("messages from %s again", self.job.queue)
+                        backoff = Backoff()
 
-    async def _take_once(self, room: int) -> None:
+    async def _take_once(self, room: int, acks: list[tuple[Lease, Ending]]) -> None:
         queue, run = self.job.queue, self._run
-        mark = run.emptiness.mark()
+        mark = run.emptiness.mark() + len(acks)  # they end before we look
         asked_at = time.monotonic()
+        receipts, results = receipts_and_results(acks)
         try:
             batch = await self._queue.receive(
                 room,
                 lease_seconds=self.job.options.lease_seconds,
                 shard=self.job.options.shard,
+                acks=receipts,
+                results=results,
             )
         except QueueNotFound:
             # Deleted while we work on it. The next send makes it again; until then it is empty.
-            batch = Batch[PlainMessage]([], None)
+            batch = Batch[PlainMessage]([], None, (LeaseLost("gone"),) * len(acks))
+        except BaseException as error:
+            self._settler.send(acks, unsure=isinstance(error, Uncertain))
+            raise
+        self._settler.acked(acks, batch.acked)
         if batch:
             self._seen = None
             self._took(batch, asked_at)
@@ -305,15 +313,8 @@ class Consumer:
         elif isinstance(answer, Cancelled):
             stats.cancelled += 1
         else:
-            match ending:
-                case Done():
-                    stats.handled += 1
-                case Failed():
-                    stats.failed += 1
-                case PutOff():
-                    stats.deferred += 1
-                case GivenBack():
-                    stats.released += 1
+            name = COUNTED[type(ending)]
+            setattr(stats, name, getattr(stats, name) + 1)
 
     def _refused(self, lease: Lease, what: str) -> None:
         level = logging.INFO if self._note_loss(lease) else logging.WARNING

@@ -73,6 +73,13 @@ class GivenBack:
 
 
 Ending = Done | Failed | PutOff | GivenBack
+COUNTED: dict[type[Ending], str] = {
+    Done: "handled",
+    Failed: "failed",
+    PutOff: "deferred",
+    GivenBack: "released",
+}
+"""What each counts as, in `WorkerStats`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -146,10 +146,12 @@ class HeldLeases:
         """The lease of that receipt, if it is held here."""
         return self._leases.get(receipt)
 
-    def room(self) -> int:
-        """How many messages to ask for now. What is not acked yet takes room: it is leased."""
+    def room(self, freed: int = 0) -> int:
+        """How many messages to ask for now. What is not acked yet takes room: it is leased; but for
+        the `freed` ones that are acked in the same call.
+        """
         prefetch = self._options.prefetch
-        room = self._options.concurrency + prefetch - len(self._leases)
+        room = self._options.concurrency + prefetch - len(self._leases) + freed
         if room * 2 < prefetch and self._is_any_waiting():
             return 0  # there is work for a while: one question for many, not one for each
         return min(max(room, 0), limits.RECEIVE_MESSAGES_MAX)

@@ -116,8 +116,8 @@ class WatchedStore(AsyncForwardingStore):
         leases = self._named(verb)
         if not leases:
             return
-        assert isinstance(answer, tuple)
-        outcomes = cast("tuple[object, ...]", answer)
+        assert verb.items is not None
+        outcomes: Sequence[object] = verb.items.outcomes_of(answer)
         for lease, outcome in zip(leases, outcomes, strict=True):
             if lease is None:
                 continue

@@ -1,7 +1,8 @@
 """Tells the database how messages ended: many in one call, repeated until it has answered.
 
-Everything that ends while a call is under way goes into the next one. So a lone ack leaves at once,
-and under load a call carries as many as came together during the last.
+Everything that ends while a call is under way goes into the next one. So a lone ending leaves at
+once, and under load a call carries as many as came together during the last. While the consumer
+takes messages, its next receive takes the acks along; what it can't take goes by itself.
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ import asyncio
 import logging
 import random
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from typing import Literal, assert_never
 
 from turnabout._async import AsyncQueue
 from turnabout.batcher import Batcher
-from turnabout.words.entities import Deferral, Failure
+from turnabout.words.entities import Deferral, Failure, Receipt
 from turnabout.words.errors import QueueNotFound, Unavailable, Uncertain
 from turnabout.words.outcomes import (
     AckOutcome,
@@ -25,6 +27,7 @@ from turnabout.words.outcomes import (
     LeaseLost,
     ReleaseOutcome,
 )
+from turnabout.words.records import Result
 from turnabout.worker.endings import Done, Ending, Failed, GivenBack, PutOff
 from turnabout.worker.loop import Backoff, Lease
 
@@ -46,15 +49,60 @@ class Settler:
     """The endings of one queue's messages, a batcher for each verb: none waits for another."""
 
     def __init__(
-        self, queue: AsyncQueue, told: Told, broken: Callable[[BaseException], None]
+        self,
+        queue: AsyncQueue,
+        told: Told,
+        broken: Callable[[BaseException], None],
+        has_acks: Callable[[], None],
     ) -> None:
+        """`has_acks` is called when there is something for the next receive to take along."""
         self._queue = queue
         self._told = told
         self._broken = broken
+        self._has_acks = has_acks
+        self._for_receive: deque[_Item] = deque()
+        self._unsure: set[Lease] = set()
+        """Those whose last answer was lost."""
+        self._receives_take_acks = False
         self._batchers: dict[type[Ending], Batcher[_Item]] = {}
 
     def put(self, lease: Lease, ending: Ending) -> None:
         """This message has ended so; returns at once."""
+        if self._receives_take_acks and isinstance(ending, Done):
+            self._for_receive.append((lease, ending))
+            self._has_acks()
+        else:
+            self._send(lease, ending)
+
+    def acks(self) -> list[_Item]:
+        """What the next receive is to take along; its caller says what became of it."""
+        pending = self._for_receive
+        return [pending.popleft() for _ in range(_fitting(pending))]
+
+    def acked(self, items: list[_Item], outcomes: Sequence[Answer]) -> None:
+        """The receive has taken these along."""
+        for (lease, ending), outcome in zip(items, outcomes, strict=True):
+            self._told(lease, ending, outcome)
+
+    def send(self, items: Iterable[_Item], *, unsure: bool = False) -> None:
+        """They go by themselves. `unsure`: it may have happened already."""
+        for lease, ending in items:
+            if unsure:
+                self._unsure.add(lease)
+            self._send(lease, ending)
+
+    @contextmanager
+    def riding(self) -> Generator[None]:
+        """A block with receives that take acks along."""
+        self._receives_take_acks = True
+        try:
+            yield
+        finally:
+            self._receives_take_acks = False
+            self.send(self._for_receive)
+            self._for_receive.clear()
+
+    def _send(self, lease: Lease, ending: Ending) -> None:
         batcher = self._batchers.get(type(ending))
         if batcher is None:
             batcher = self._batchers[type(ending)] = Batcher(self._next, self._give_up)
@@ -78,13 +126,12 @@ class Settler:
 
     async def _tell(self, items: list[_Item]) -> None:
         backoff = Backoff()
-        unsure = False
         outcomes: Sequence[Answer]
         while True:
             try:
                 outcomes = await self._run(items)
             except Uncertain:
-                unsure = True
+                self._unsure.update(lease for lease, _ in items)
                 log.warning(
                     "the answer for %d messages of %s was lost; asking again",
                     len(items),
@@ -108,20 +155,22 @@ class Settler:
                 break
             await asyncio.sleep(backoff.next(random.random()))  # noqa: S311 - jitter, no secret
         for (lease, ending), outcome in zip(items, outcomes, strict=True):
-            probably = unsure and isinstance(outcome, LeaseLost) and _is_as_if(ending, outcome)
+            probably = (
+                lease in self._unsure
+                and isinstance(outcome, LeaseLost)
+                and _is_as_if(ending, outcome)
+            )
+            self._unsure.discard(lease)
             self._told(lease, ending, "probably" if probably else outcome)
 
     def _run(self, items: list[_Item]) -> Awaitable[Sequence[Answer]]:
         """One call; all items are of one kind."""
-        receipts = [lease.receipt for lease, _ in items]
         match items[0][1]:
             case Done():
-                results = [
-                    ending.result if isinstance(ending, Done) else None for _, ending in items
-                ]
-                return self._queue.ack(receipts, results=results if any(results) else None)
+                receipts, results = receipts_and_results(items)
+                return self._queue.ack(receipts, results=results)
             case GivenBack():
-                return self._queue.release(receipts)
+                return self._queue.release([lease.receipt for lease, _ in items])
             case Failed():
                 return self._queue.fail(
                     [
@@ -140,6 +189,15 @@ class Settler:
                 )
             case _ as never:
                 assert_never(never)
+
+
+def receipts_and_results(
+    items: Iterable[_Item],
+) -> tuple[list[Receipt], list[Result | None] | None]:
+    """What an ack takes of messages that are done."""
+    receipts = [lease.receipt for lease, _ in items]
+    results = [ending.result if isinstance(ending, Done) else None for _, ending in items]
+    return receipts, results if any(results) else None
 
 
 def _fitting(pending: Iterable[_Item]) -> int:

@@ -195,7 +195,7 @@ class _WatchedJoined(ForwardingStore):
         """Carry out a verb, and note which messages it ended."""
         answer = super().run(verb)
         self._watch.note(verb, answer)
-        self.changes |= verb.notifies
+        self.changes |= verb.to_notify()
         return answer
 
 
@@ -207,5 +207,5 @@ class _AsyncWatchedJoined(WatchedStore):
     async def run(self, verb: Verb[T]) -> T:
         """Carry out a verb, and note which messages it ended."""
         answer = await super().run(verb)
-        self.changes |= verb.notifies
+        self.changes |= verb.to_notify()
         return answer

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, TypeVar, cast
 
 from turnabout.adapters import AsyncClient, adapted_async
 from turnabout.adapters.joined import ANOTHER_STORE, check_joins
 from turnabout.adapters.protocol import Rows
 from turnabout.postgres.errors import NotRebuilt
-from turnabout.postgres.items import nothing_to_do, without_duplicates
+from turnabout.postgres.items import without_duplicates
 from turnabout.postgres.joined import Now, answer, beforehand, call, check_open, meaning
 from turnabout.store import AsyncJoined
 from turnabout.words.errors import Forbidden, UsageError
@@ -45,10 +46,14 @@ class AsyncPostgresJoined(AsyncJoined):
     async def run(self, verb: Verb[A]) -> A:
         """Carry out a verb in the caller's transaction."""
         check_joins(verb)
-        done = nothing_to_do(verb)
-        if done is not NotImplemented:
+        done = verb.nothing_to_do()
+        if done is not None:
             return done
         parts = without_duplicates(verb)
+        if parts is not None and isinstance(verb, Receive):
+            acks, rest = verb.apart()
+            acked = await self.run(acks)
+            return cast("A", replace(await self.run(rest), acked=acked))
         if parts is not None:
             answers = [await self.run(one) for one in parts.verbs]
             return cast("A", parts.merge(answers))

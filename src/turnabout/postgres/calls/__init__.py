@@ -23,10 +23,10 @@ from turnabout.postgres.calls import (
     settling,
     totals,
 )
-from turnabout.postgres.items import nothing_to_do, without_duplicates
+from turnabout.postgres.items import without_duplicates
 from turnabout.postgres.notices import Notice
 from turnabout.words.errors import UsageError
-from turnabout.words.verbs import Clear, Verb
+from turnabout.words.verbs import Clear, Receive, Verb
 
 CALLS: dict[type[Any], Call] = {
     **sending.CALLS,
@@ -53,10 +53,14 @@ def exchange_of(verb: Verb[Any]) -> Generator[tuple[Call, Verb[Any]], Rows, Any]
     """The calls of a verb, one after another: nearly always it is one. Each call's rows are sent
     in; what it returns is the verb's answer.
     """
-    done = nothing_to_do(verb)
-    if done is not NotImplemented:
+    done = verb.nothing_to_do()
+    if done is not None:
         return done
     parts = without_duplicates(verb)
+    if parts is not None and isinstance(verb, Receive):
+        acks, rest = verb.apart()
+        acked = yield from exchange_of(acks)
+        return replace((yield from exchange_of(rest)), acked=acked)
     if parts is not None:
         answers: list[Any] = []
         for one in parts.verbs:
@@ -86,7 +90,8 @@ def notified(call: Call, verb: Any, rows: Rows) -> Sequence[Notice]:
     """The notices for those who wait, after a call."""
     if call.notifies is not None:
         return [Notice(queue) for queue in call.notifies(verb, rows)]
-    if not verb.notifies:
+    change = verb.to_notify()
+    if not change:
         return ()
     most = None if verb.items is None else len(verb.items.of(verb))
-    return (Notice(verb.queue, verb.notifies, most),)
+    return (Notice(verb.queue, change, most),)

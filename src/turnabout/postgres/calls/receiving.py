@@ -7,28 +7,35 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from turnabout.postgres.call import Call, Now, Rows, call, each, in_room
+from turnabout.postgres.calls.settling import acked_but, receipt_arrays, result_arrays
 from turnabout.postgres.everyday import MANY_MAX, NONE_AWAKE, everyday
 from turnabout.words import verbs as v
 from turnabout.words.entities import NO_HEADERS, Delivery, Origin, Peeked, Turn
-from turnabout.words.outcomes import Received
+from turnabout.words.outcomes import Acked, AckOutcome, Received
+
+_ACKED = Acked()
 
 
 def _receive_parameters(verb: v.Receive, now: Now) -> Sequence[Any]:
     shard, turn = verb.shard, verb.turn
     part = (None, None) if shard is None else (shard.index, shard.count)
     limits = (verb.max_messages, verb.lease_ms)
-    return (verb.queue, *limits, turn.channel, turn.served, *part, now)
+    asked = (verb.queue, *limits, turn.channel, turn.served, *part, now)
+    if not verb.acks:
+        return (*asked, None, None, None, None, None)
+    return (*asked, *receipt_arrays(verb.acks), *result_arrays(verb.results))
 
 
 _RECEIVE = (
     "$queue::text, $most::int, $lease_ms::bigint, $channel::text, $served::int, $index::int,"
-    " $count::int, $now::bigint"
+    " $count::int, $now::bigint, $ids::bigint[], $attempts::int[], $leases::bigint[],"
+    " $data::bytea[], $kinds::text[]"
 )
 
 
 def _up_to(most: int) -> Callable[[v.Receive, Now], Mapping[str, Any] | None]:
     def values(verb: v.Receive, now: Now) -> Mapping[str, Any] | None:
-        if not 0 < verb.max_messages <= most or verb.shard is not None:
+        if not 0 < verb.max_messages <= most or verb.shard is not None or verb.acks:
             return None
         return {
             "queue": verb.queue,
@@ -45,15 +52,18 @@ _LOOK = everyday("look", _up_to(MANY_MAX))
 
 
 def _receive_answer(verb: v.Receive, rows: Rows) -> Received:
-    """A last row without an id tells more: when to ask again (`at`), if it is alone; else where the
-    turn goes on (`channel`, and in `attempt` how often that was served).
-    """
+    """What the last rows tell, which have no id: see the function."""
+    acked: tuple[AckOutcome, ...] = (_ACKED,) * len(verb.acks)
     last = rows[-1]
+    if last[0] is None and last[6] is not None:
+        acked, rows = acked_but(json.loads(last[6])), rows[:-1]
+        last = rows[-1]
     if last[0] is not None:
-        return Received(tuple(map(Delivery._make, rows)))
+        return Received(tuple(map(Delivery._make, rows)), acked=acked)
     if len(rows) == 1:
-        return Received((), last[12])
-    return Received(tuple(map(Delivery._make, rows[:-1])), None, Turn(last[2], last[1]))
+        return Received((), last[12], acked=acked)
+    turn = Turn(last[2], last[1])
+    return Received(tuple(map(Delivery._make, rows[:-1])), None, turn, acked)
 
 
 def _peeked(*row: Any) -> Peeked:

@@ -28,6 +28,7 @@ from turnabout.words.outcomes import (
     Retried,
     Retrying,
 )
+from turnabout.words.records import Result
 
 
 def _ids(receipts: Sequence[Receipt]) -> str:
@@ -51,13 +52,27 @@ def _leases(receipts: Sequence[Receipt]) -> str:
     return "{" + ",".join(map(str, leases)) + "}"
 
 
+def receipt_arrays(receipts: Sequence[Receipt]) -> tuple[str, str, str]:
+    """Ids, attempts and leases."""
+    return _ids(receipts), _attempts(receipts), _leases(receipts)
+
+
+def result_arrays(results: Sequence[Result | None]) -> tuple[Any, Any]:
+    """What results are, and of which type; None: there are none."""
+    if not any(results):
+        return None, None
+    data = [None if r is None else r.data for r in results]
+    return data, [None if r is None else r.content_type for r in results]
+
+
+def acked_but(lost: Sequence[Any]) -> tuple[AckOutcome, ...]:
+    """What `ack` answers where not all were held: null for those that are done."""
+    return tuple([Acked() if now is None else LeaseLost(now) for now in lost])
+
+
 def _ack_parameters(verb: v.Ack, now: Now) -> Sequence[Any]:
-    receipts, results = verb.receipts, verb.results
-    data = kinds = None
-    if any(results):
-        data = [None if r is None else r.data for r in results]
-        kinds = [None if r is None else r.content_type for r in results]
-    return verb.queue, _ids(receipts), _attempts(receipts), now, data, kinds, _leases(receipts)
+    ids, attempts, leases = receipt_arrays(verb.receipts)
+    return verb.queue, ids, attempts, now, *result_arrays(verb.results), leases
 
 
 def _ack_one(verb: v.Ack, _now: Now) -> Mapping[str, Any] | None:
@@ -89,7 +104,7 @@ def _acked(verb: v.Ack, rows: Rows) -> tuple[AckOutcome, ...]:
     ((others,),) = rows
     if others is None:
         return (Acked(),) * len(verb.receipts)
-    return tuple(Acked() if now is None else LeaseLost(now) for now in others)
+    return acked_but(others)
 
 
 def _released(verb: v.Release, rows: Rows) -> tuple[ReleaseOutcome, ...]:

@@ -14,6 +14,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence, Sized
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from turnabout.batcher import Batcher
@@ -177,7 +178,10 @@ class VerbBatcher:
         again: list[Asked] = []
         for one, part in zip(asked, parts, strict=True):
             if isinstance(answer, Received) and answer.deliveries and not part.deliveries:
-                again.append(one)
+                if part.acked:  # that is done, and is not to be done again: it asks by itself
+                    self._hand_out(one, replace(part, retry_after_ms=0))
+                else:
+                    again.append(one)
             else:
                 self._hand_out(one, part)
         self._batcher.pending.extendleft(reversed(again))

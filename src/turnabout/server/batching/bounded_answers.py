@@ -55,6 +55,7 @@ class BoundedAnswers(AsyncForwardingStore):
     async def _receive(self, verb: Receive) -> Received:
         """Portion after portion, as long as there is room for another one of the largest kind."""
         part, most = await self._portion(verb, self._portion_max)
+        acked = part.acked
         if len(part.deliveries) < most or most == verb.max_messages:
             return part
         taken, room, turn = (), self._room, verb.turn
@@ -67,11 +68,11 @@ class BoundedAnswers(AsyncForwardingStore):
             if len(part.deliveries) < most or left < 1:
                 break
             try:
-                rest = replace(verb, max_messages=left, turn=turn)
+                rest = replace(verb.apart()[1], max_messages=left, turn=turn)
                 part, most = await self._portion(rest, left)
             except TurnaboutError:
                 break  # what there is must not wait for its lease to run out
-        return Received(taken, turn=turn)
+        return Received(taken, turn=turn, acked=acked)
 
     async def _portion(self, verb: Receive, most: int) -> tuple[Received, int]:
         """As many as are asked for, or as there is room for, and how many that was."""

@@ -96,15 +96,23 @@ class LongPoll:
         may_wait = wait_seconds > 0 and not shared.is_closed
         others_wait = may_wait and place_of(verb) in shared.waiters
         namespace = namespace_of(verb.queue)
-        if not others_wait:  # else it stands behind them
+        received = NOTHING
+        if not others_wait or verb.acks:  # else it stands behind them
             look = partial(self._looks.run, verb)
             received = await self._admission.turns.run(namespace, look, verb)
             if received.deliveries or shared.is_closed or time.monotonic() >= ends_at:
                 return received
-        async with self._admission.waiter(namespace, most):
-            return await self._wait(
-                verb, WaitingClient(asked_at, gone), ends_at, others_wait=others_wait
-            )
+            verb = verb.apart()[1]
+        try:
+            async with self._admission.waiter(namespace, most):
+                waited = await self._wait(
+                    verb, WaitingClient(asked_at, gone), ends_at, others_wait=others_wait
+                )
+        except TurnaboutError:
+            if not received.acked:
+                raise
+            return received  # it must be told what became of these
+        return replace(waited, acked=received.acked) if received.acked else waited
 
     async def _wait(
         self, verb: Receive, client: WaitingClient, ends_at: float, *, others_wait: bool
@@ -188,8 +196,7 @@ class TurnKeeper(AsyncForwardingStore):
         if not isinstance(verb, Receive):
             return await self._store.run(verb)
         self._maintenance.received_from(verb.queue)
-        deliveries, retry_after_ms = await receive_once(self._shared, verb)
-        return cast("A", Received(tuple(deliveries), retry_after_ms))
+        return cast("A", await receive_once(self._shared, verb))
 
 
 class GroupSource(StoreSource):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from operator import attrgetter
-from typing import Any
+from typing import Any, cast
 
 from turnabout.words import verbs as v
 from turnabout.words.outcomes import Received, Sent
@@ -44,13 +44,14 @@ class Mergeable:
 class VerbBatch:
     """Verbs in the order of asking that can be one."""
 
-    __slots__ = ("_bytes", "_count", "_ids", "_kind", "verbs")
+    __slots__ = ("_bytes", "_count", "_ids", "_kind", "_named", "verbs")
 
     def __init__(self, kind: Mergeable) -> None:
         self._kind = kind
         self._count = 0
         self._bytes = 0
         self._ids: set[int] = set()
+        self._named = 0
         self.verbs: list[v.Verb[Any]] = []
 
     def add(self, verb: v.Verb[Any]) -> bool:
@@ -62,8 +63,10 @@ class VerbBatch:
         if not is_first and (count > MESSAGES_MAX or size > BYTES_MAX):
             return False
         if kind.ids is not None:
-            self._ids.update(kind.ids(verb))
-            if len(self._ids) < count:  # a message is named twice
+            ids = kind.ids(verb)
+            self._ids.update(ids)
+            self._named += len(ids)
+            if len(self._ids) < self._named:  # a message is named twice
                 if not is_first:
                     return False
                 count = MESSAGES_MAX  # by the first itself: it goes alone
@@ -100,7 +103,8 @@ def _cut_sent(verbs: Sequence[v.Send], sent: Sent) -> list[Sent]:
 
 
 def _merge_receives(verbs: Sequence[v.Receive]) -> v.Receive:
-    return replace(verbs[0], max_messages=sum(verb.max_messages for verb in verbs))
+    merged: v.Receive = _merge_acks(verbs)
+    return replace(merged, max_messages=sum(verb.max_messages for verb in verbs))
 
 
 def _cut_received(verbs: Sequence[v.Receive], received: Received) -> list[Received]:
@@ -113,12 +117,13 @@ def _cut_in_turn(verbs: Sequence[v.Receive], received: Received) -> list[Receive
     deliveries = received.deliveries
     parts: list[Received] = []
     first = 0
-    for verb in verbs:
+    acked = _cut_acked(verbs, received.acked)
+    for verb, done in zip(verbs, acked, strict=True):
         part = tuple(deliveries[first : first + verb.max_messages])
         first += len(part)
         is_last = bool(part) and first == len(deliveries)
         again = None if part else received.retry_after_ms
-        parts.append(Received(part, again, received.turn if is_last else None))
+        parts.append(Received(part, again, received.turn if is_last else None, done))
     return parts
 
 
@@ -152,6 +157,10 @@ def _cutter(items: Items) -> Callable[[Sequence[Any], Any], list[Any]]:
     return cut
 
 
+_RECEIVE_ACKS = cast("Items", v.Receive.items)
+_merge_acks, _cut_acked = _merger(_RECEIVE_ACKS), _cutter(_RECEIVE_ACKS)
+
+
 def _kind(verb: type[v.Verb[Any]]) -> Mergeable:
     items = verb.items
     assert items is not None
@@ -169,8 +178,8 @@ def _kind(verb: type[v.Verb[Any]]) -> Mergeable:
 def _receives(cut: Callable[[Sequence[Any], Any], list[Any]]) -> Mergeable:
     return Mergeable(
         lambda verb: (v.Receive, verb.queue, verb.lease_ms, verb.shard),
-        lambda verb: verb.max_messages,
-        None,
+        lambda verb: verb.max_messages + len(verb.acks),
+        lambda verb: [receipt.id for receipt in verb.acks],
         _merge_receives,
         cut,
     )
@@ -179,6 +188,6 @@ def _receives(cut: Callable[[Sequence[Any], Any], list[Any]]) -> Mergeable:
 LOOKS = _receives(_cut_in_turn)
 """Receives that leave the turn to the server, and get what comes in turn already."""
 _KINDS: dict[type[Any], Mergeable] = {
-    v.Receive: _receives(_cut_received),
     **{verb: _kind(verb) for verb in v.VOCABULARY if verb.merges and verb.items is not None},
+    v.Receive: _receives(_cut_received),
 }

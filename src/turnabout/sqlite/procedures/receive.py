@@ -21,6 +21,7 @@ from turnabout.sqlite.procedures import (
 )
 from turnabout.sqlite.procedures._queue import Queue
 from turnabout.sqlite.procedures._round_robin import DELIVERIES, HEADS, Head, RoundRobin, Steps
+from turnabout.sqlite.procedures.settle import ack
 from turnabout.words.entities import Delivery, Turn
 from turnabout.words.outcomes import Received
 from turnabout.words.verbs import Receive
@@ -33,7 +34,11 @@ _delivery = partial(tuple.__new__, Delivery)  # pyright: ignore[reportUnknownMem
 
 
 def receive(connection: Connection, verb: Receive, now: int) -> Received:
-    """Lease what is ready, the channels in turn; nothing: say when to ask again."""
+    """Ack, then lease what is ready, the channels in turn; nothing: say when to ask again."""
+    if verb.acks:
+        acks, verb = verb.apart()
+        acked = ack(connection, acks, now)
+        return replace(receive(connection, verb, now), acked=acked)
     queue = _quiet(connection, verb.queue, now)
     if queue is not None and verb.max_messages == 1 and verb.shard is None:
         return _receive_one(connection, queue, verb, now)

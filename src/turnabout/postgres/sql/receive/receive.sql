@@ -15,9 +15,12 @@
 -- `check_due` what has become due is not looked for unless nothing else is there: for callers that
 -- did so a moment ago.
 --
+-- With `ids` these are acked first, as `ack` does it, in the same transaction: a channel that one
+-- of them kept closed is open for this receive.
+--
 -- One row per message. A last row without an id tells more: if it is alone, `at` says when it is
 -- worth asking again; else where the turn goes on (`channel`, and in `attempt` how often it was
--- served).
+-- served). Where not all of `ids` were held, one more row has in `headers` what `ack` answers.
 -- plans: pinned
 create or replace function turnabout.receive(
     queue text,
@@ -28,6 +31,11 @@ create or replace function turnabout.receive(
     shard int default null,
     shards int default null,
     now_ms turnabout.instant default null,
+    ids bigint[] default null,
+    attempts int[] default null,
+    leases bigint[] default null,
+    results turnabout.kept[] default null,
+    result_types turnabout.content_type[] default null,
     bare boolean default false,
     check_due boolean default true
 ) returns setof turnabout.delivery
@@ -41,6 +49,7 @@ declare
     -- Without a turn: after the last possible name, and so around to the first.
     v_start text collate "C" := coalesce(receive.turn, repeat(chr(1114111), 64));
     v_queue turnabout.queue;
+    v_acked turnabout.delivery;
 begin
     -- 0. This may lease under settings as they are read here (see settle_changes). Where the
     --    snapshot is older, it says so itself.
@@ -53,6 +62,12 @@ begin
         select from turnabout.recent_change c where c.queue = receive.queue
     ) then
         perform turnabout.settle_changes(receive.queue, receive.now_ms, false);
+    end if;
+
+    if receive.ids is not null then
+        v_acked.headers := to_json(turnabout.ack(
+            receive.queue, receive.ids, receive.attempts, receive.now_ms, true, receive.results,
+            receive.result_types, receive.leases));
     end if;
 
     -- 1. The queue, and whether nothing special is going on: it has no limits, no channel has or
@@ -108,6 +123,9 @@ begin
         return query select * from turnabout.receive_with_limits(
             v_queue, receive.max_messages, coalesce(receive.lease_ms, v_queue.lease_ms), v_start,
             receive.served, receive.shard, receive.shards, v_now, receive.now_ms, receive.bare);
+    end if;
+    if v_acked.headers is not null then
+        return next v_acked;
     end if;
 end
 $$;

@@ -14,7 +14,12 @@ create or replace function turnabout.receive_within(
     served int default 0,
     shard int default null,
     shards int default null,
-    now_ms turnabout.instant default null
+    now_ms turnabout.instant default null,
+    ids bigint[] default null,
+    attempts int[] default null,
+    leases bigint[] default null,
+    results turnabout.kept[] default null,
+    result_types turnabout.content_type[] default null
 ) returns setof turnabout.delivery
 language plpgsql as $$
 declare
@@ -22,7 +27,14 @@ declare
     v_served int := receive_within.served;
     v_channel text;
     v_last int;
+    v_acked turnabout.delivery;
 begin
+    if receive_within.ids is not null then
+        v_acked.headers := to_json(turnabout.ack(
+            receive_within.queue, receive_within.ids, receive_within.attempts,
+            receive_within.now_ms, false, receive_within.results, receive_within.result_types,
+            receive_within.leases));
+    end if;
     if exists (
         select from turnabout.queue q
         where q.name = receive_within.queue
@@ -59,5 +71,8 @@ begin
         receive_within.queue, receive_within.max_messages, receive_within.lease_ms, v_turn,
         v_served, receive_within.shard, receive_within.shards, receive_within.now_ms,
         check_due => false);
+    if v_acked.headers is not null then
+        return next v_acked;
+    end if;
 end
 $$;

@@ -1,0 +1,169 @@
+"""`consume`: a loop over messages, each of which is acked when the loop asks for the next."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import sys
+import traceback
+from collections import deque
+from contextlib import suppress
+from types import CodeType, FrameType, TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from turnabout.colours import beside_async
+from turnabout.words import limits
+from turnabout.words.entities import Failure
+from turnabout.words.errors import TurnaboutError, Uncertain
+from turnabout.words.outcomes import AckOutcome, LeaseLost
+
+if TYPE_CHECKING:
+    from turnabout._async.queue import AsyncMessage, AsyncQueue
+
+log = logging.getLogger("turnabout")
+
+
+class AsyncMessageLoop:
+    """The messages of a queue, one after the other; what `consume` makes.
+
+    As a context manager it ends with its block. Without one, the `for` loop that is left drops it:
+    then it ends likewise, on CPython at once.
+    """
+
+    def __init__(
+        self, queue: AsyncQueue, max_messages: int, wait_seconds: float | None, **options: Any
+    ) -> None:
+        """`options`: of `receive`."""
+        self._queue = queue
+        self._max_messages = max_messages
+        self._wait_seconds = wait_seconds
+        self._options = options
+        self._current: AsyncMessage | None = None
+        self._ready: deque[AsyncMessage] = deque()
+        self._done: list[AsyncMessage] = []
+        self._is_over = False
+        self._callers: set[CodeType] = set()
+
+    def __aiter__(self) -> AsyncMessageLoop:
+        return self
+
+    async def __anext__(self) -> AsyncMessage:
+        if not self._callers:
+            self._note_callers(sys._getframe(1))
+        self._leave_current()
+        if not self._ready and not self._is_over:
+            await self._receive()
+            self._is_over = not self._ready
+        if self._is_over:
+            raise StopAsyncIteration
+        self._current = self._ready.popleft()
+        return self._current
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: object, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._end(_text_of(error) if isinstance(error, Exception) else None)
+
+    async def close(self) -> None:
+        """End the loop: ack what is done, and release the message at hand and those fetched ahead,
+        uncharged. After that, and in a second call, nothing happens.
+        """
+        await self._end(None)
+
+    def __del__(self) -> None:
+        if self._is_over or sys.is_finalizing():
+            return
+        # Only where the loop itself was left: a garbage collection comes at any moment, also in
+        # the middle of a call of ours. Then the leases run out.
+        frame = sys._getframe(1)
+        if frame.f_code in self._callers:
+            beside_async(self._end(_in_flight(frame)), self._queue._shared.loose_ends)
+
+    def _note_callers(self, frame: FrameType) -> None:
+        """Whose end drops this loop: the function that has the loop, and the one that called it."""
+        outer = frame.f_back
+        self._callers = {frame.f_code} if outer is None else {frame.f_code, outer.f_code}
+
+    def _leave_current(self) -> None:
+        """The loop's body has come to its end for the message at hand."""
+        message, self._current = self._current, None
+        if message is not None and not message._is_settled:
+            self._done.append(message)
+
+    async def _receive(self) -> None:
+        """Ack what is done, and fetch more. An answer that was lost is asked for once more."""
+        unsure = False
+        forever = self._wait_seconds is None
+        while not self._ready:
+            try:
+                batch = await self._queue.receive(
+                    self._max_messages,
+                    wait_seconds=limits.WAIT_SECONDS_MAX if forever else self._wait_seconds or 0,
+                    acks=self._done,
+                    **self._options,
+                )
+            except Uncertain:
+                if unsure or not self._done:
+                    raise
+                unsure = True
+                continue
+            done, self._done = self._done, []
+            self._told(done, batch.acked, unsure=unsure)
+            self._ready.extend(batch)
+            if not forever:
+                return
+
+    def _told(
+        self, done: list[AsyncMessage], outcomes: tuple[AckOutcome, ...], *, unsure: bool = False
+    ) -> None:
+        for message, outcome in zip(done, outcomes, strict=True):
+            if isinstance(outcome, LeaseLost) and not (unsure and outcome.now == "gone"):
+                log.warning(
+                    "too late for message %s of %s: its lease was lost (the message is %s)",
+                    message.receipt,
+                    self._queue.name,
+                    outcome.now,
+                )
+
+    async def _end(self, error: str | None) -> None:
+        """Ack what is done; fail the message at hand with that text, or else release it, and those
+        fetched ahead. What can't be told to the store is left to run out.
+        """
+        self._is_over = True
+        current, self._current = self._current, None
+        done, self._done = self._done, []
+        ahead = list(self._ready)
+        self._ready.clear()
+        if current is not None and not current._is_settled and error is None:
+            ahead.insert(0, current)
+        with suppress(TurnaboutError):
+            if done:
+                self._told(done, await self._queue.ack(done))
+            if current is not None and not current._is_settled and error is not None:
+                await self._queue.fail([Failure(current.receipt, error)])
+            if ahead:
+                await self._queue.release(ahead)
+
+
+def _text_of(error: BaseException) -> str:
+    """A traceback, as Python prints it."""
+    return limits.error_text("".join(traceback.format_exception(error)))
+
+
+def _in_flight(frame: FrameType) -> str | None:
+    """The text of the exception that is leaving this frame just now; None: there is none.
+
+    Python tells nobody who is dropped meanwhile, but the traceback has an entry for the instruction
+    that the frame is at. Before 3.12 it does not lead to the exception yet, only to its place.
+    """
+    for entry in gc.get_referrers(frame):
+        if isinstance(entry, TracebackType) and entry.tb_lasti == frame.f_lasti:
+            for error in gc.get_referrers(entry):
+                if isinstance(error, BaseException):
+                    return _text_of(error) if isinstance(error, Exception) else None
+            trace = "".join(traceback.format_tb(entry))
+            return limits.error_text(f"an exception in the body of the loop\n{trace}")
+    return None
