@@ -46,6 +46,8 @@ STEPS = st.lists(
         st.tuples(st.just("batch"), st.sampled_from([2, 3]), st.sampled_from([None, 1_000])),
         st.tuples(st.just("ack"), RECEIPTS),
         st.tuples(st.just("ack_batch"), st.integers(0, 2)),
+        st.tuples(st.just("next"), st.sampled_from([0, 0, 1]), st.integers(1, 3)),
+        st.tuples(st.just("next"), st.just(0), st.just(1)),
         st.tuples(st.just("fail"), RECEIPTS),
         st.tuples(st.just("update"), st.sampled_from(SETTINGS)),
         st.tuples(st.just("limit"), CHANNELS, st.sampled_from([ONE_SLOT, SLOW, FAST])),
@@ -61,8 +63,22 @@ FIRST = st.sampled_from(
 class Always(everyday.Shortcuts):
     """The everyday statement is tried each time, for receives of an instant after the first."""
 
+    take = everyday.IN_TURN
+    """How batches are taken: one from each may be fewer than a function takes."""
+
     def was_special(self, statement: Any, verb: Any) -> None:
-        pass
+        if statement.form is not None:
+            self._forms[verb.queue] = (not statement.form[0], self.take)
+
+    def answered(self, statement: Any, verb: Any, rows: Any) -> None:
+        if statement.form is not None:
+            self._forms[verb.queue] = (statement.form[0], self.take)
+
+
+class Lined(Always):
+    """Batches are taken from one channel, if it is the only one."""
+
+    take = everyday.LINE
 
 
 class Hurried(Always):
@@ -77,7 +93,7 @@ class Beside(Always):
 
     def everyday(self, statements: Any, verb: Any, now: Any, *, looks: bool = False) -> Any:
         if isinstance(verb, v.Receive) and statements[0].look is not None:
-            statements = statements[-1:]
+            statements = statements[2:3]
         return super().everyday(statements, verb, now, looks=looks)
 
 
@@ -129,8 +145,8 @@ class SmallLife:
                 return [self.receive(lease_ms) for _ in range(3)]
             case "batch", most, lease_ms:
                 return self.receive(lease_ms, most)
-            case "ack_batch", left:
-                return self.ack_batch(left)
+            case ("ack_batch" | "next") as name, *how:
+                return getattr(self, name)(*how)
             case "ack", back:
                 return self.settle(back, lambda receipt: v.Ack(self.queue.name, (receipt,)))
             case "fail", back:
@@ -159,6 +175,19 @@ class SmallLife:
 
     def receive(self, lease_ms: int | None, most: int = 1) -> Any:
         got = self.store.run(v.Receive(self.queue.name, most, lease_ms, None, self.turn))
+        return self.received(got)
+
+    def next(self, left: int, most: int) -> Any:
+        """As `ack_batch`, and receives the next in the same call."""
+        acks = self.last_lease(left)
+        verb = v.Receive(self.queue.name, most, None, None, self.turn, acks)
+        got = self.store.run(verb)
+        acked = [type(one) for one in got.acked]
+        if acks and not got.deliveries and got.retry_after_ms == 0:
+            got = self.store.run(verb.apart()[1])  # as the face does
+        return acked, self.received(got)
+
+    def received(self, got: Any) -> Any:
         deliveries = sorted(got.deliveries)
         for one in deliveries:
             self.receipts.append(Receipt(one.id, one.attempt, one.lease))
@@ -167,11 +196,12 @@ class SmallLife:
 
     def ack_batch(self, left: int) -> Any:
         """Acks what the last lease holds, except for the last `left` of it."""
-        if not self.receipts:
-            return None
-        last = [one for one in self.receipts if one.lease == self.receipts[-1].lease]
-        acked = tuple(last[: len(last) - left])
+        acked = self.last_lease(left)
         return [type(one) for one in self.store.run(v.Ack(self.queue.name, acked))]
+
+    def last_lease(self, left: int) -> tuple[Receipt, ...]:
+        last = [one for one in self.receipts if one.lease == self.receipts[-1].lease]
+        return tuple(last[: len(last) - left])
 
     def settle(self, back: int, verb: Any) -> Any:
         if not self.receipts:
@@ -182,7 +212,7 @@ class SmallLife:
     def rest(self) -> Any:
         """What is there in the end."""
         peeked = [(self.ids.index(m.id), m.state, m.attempt) for m in self.queue.peek(100)]
-        ended = [(self.ids.index(h.id), h.outcome) for h in self.queue.history().entries]
+        ended = [(self.ids.index(h.id), h.outcome, h.payload) for h in self.queue.history().entries]
         events = self.store.run(v.Events(self.queue.name, self.born)).events
         return (
             peeked,

@@ -22,6 +22,7 @@ from tests.postgres.everyday_lives import (
     STEPS,
     Beside,
     Hurried,
+    Lined,
     Received,
     SmallLife,
     Two,
@@ -46,8 +47,14 @@ EVERYDAY = {
     "receive": CALLS[v.Receive].everyday[0],
     "receive_many": CALLS[v.Receive].everyday[1],
     "receive_beside": CALLS[v.Receive].everyday[2],
+    "next": CALLS[v.Receive].everyday[3],
+    "next_kept": CALLS[v.Receive].everyday[4],
+    "next_many": CALLS[v.Receive].everyday[5],
+    "next_of_line": CALLS[v.Receive].everyday[6],
+    "next_of_each": CALLS[v.Receive].everyday[7],
     "ack": CALLS[v.Ack].everyday[0],
-    "ack_many": CALLS[v.Ack].everyday[1],
+    "ack_kept": CALLS[v.Ack].everyday[1],
+    "ack_many": CALLS[v.Ack].everyday[2],
 }
 
 
@@ -131,7 +138,29 @@ def lived_with_each(url: str, monkeypatch: pytest.MonkeyPatch) -> Counter[bytes]
         monkeypatch.setattr(everyday, "PAUSE_SECONDS", 1_000)
         for _ in range(5):  # each of the other forms is tried twice, in vain
             queue.receive()[0].release()
+        for kept in (0, 60):
+            next_in_each_form(mq, kept)
     return answered
+
+
+def next_in_each_form(mq: turnabout.Turnabout, kept: int) -> None:
+    """Acks with the next receive: one by one, of one channel, of each, and of two."""
+    queue = mq.queue(f"next-{next(NUMBERS)}")
+    queue.create(history_seconds=kept)
+    for channels in ("a", "abcdefgh", "ab"):
+        queue.send_many([turnabout.message(b"x", channel=c) for c in channels * 12])
+        batch = queue.receive(4)
+        for _ in range(4):
+            batch = queue.receive(4, acks=batch)
+        queue.ack(batch)
+        queue.purge()
+    queue.send_many([turnabout.message(b"x") for _ in range(5)])
+    batch = queue.receive(1)
+    for _ in range(3):
+        batch = queue.receive(1, acks=batch)
+    queue.send_many([turnabout.message(b"x") for _ in range(8)])
+    for most in (2, 2, 1, 1):
+        queue.ack(queue.receive(most))
 
 
 def test_each_answers_in_each_of_its_forms(url, monkeypatch):
@@ -294,7 +323,29 @@ LIVES += [
 ]
 """And the same in batches."""
 MANY = [*SENDS, *SENDS]
+NEXT = [("next", 0, 1)] * 4
+LIVES += [
+    (first, [*SENDS, *SENDS, take, *then])
+    for first in ({}, KEPT, {**KEPT, "history_payload": True})
+    for take in (TAKE, ("batch", 3, None))
+    for then in (
+        NEXT,
+        [("next", 0, 3)] * 3,
+        [("next", 1, 3), ("next", 0, 3)],
+        [("update", KEPT), *NEXT],
+        [("update", BARE), *NEXT],
+        [("update", {"paused": True}), *NEXT],
+        [("update", {"events": "all"}), *NEXT],
+        [("limit", "a", ONE_SLOT), *NEXT],
+        [("ack", 0), *NEXT],
+        [("ack", 1), ("next", 0, 3)],
+        [("fail", 1), ("next", 0, 3)],
+        [*[("next", 0, 3)] * 5, ("send", "a", 0, None), *NEXT],
+    )
+]
+"""Acks with the next receive."""
 LOOKED = [
+    ({}, [*SENDS, *SENDS, TAKE, ("later", 60_000), *NEXT]),
     ({}, [*MANY, ("receive", 1_000), ("later", 1_000), TAKE]),
     ({}, [*MANY, TAKE, ("fail", 0), ("later", 1_000), TAKE]),
     ({}, [*SENDS, BRIEF, ("later", 2_000), TAKE]),
@@ -309,6 +360,7 @@ ASLEEP = [
     ({}, [("limit", "a", SLOW), *SENDS, ("batch", 2, None), ("batch", 2, None), ("ack_batch", 0)]),
     ({}, [("limit", "a", FAST), *SENDS, TAKE, TAKE]),
     ({"history_seconds": 60}, [("limit", "a", ONE_SLOT), *SENDS, TAKE, TAKE, ("ack", 0)]),
+    ({**KEPT, "history_payload": True}, [("limit", "a", ONE_SLOT), *SENDS, TAKE, ("ack", 1)]),
     ({}, [("limit", "a", ONE_SLOT), *SENDS, TAKE, ("early", "a"), TAKE]),
 ]
 """Some channel has a policy, and none that has one has a say."""
@@ -318,7 +370,11 @@ BUGS = [
     ("receive_beside", "c.wake_at <= coalesce", "0 > coalesce"),
     ("receive_beside", "from turnabout.wake w where", "from turnabout.wake w where false and"),
     ("receive_beside", "c.name = place.channel", "false"),
-    ("receive_beside", "case when q.history_ms = 0 then q.name end", "q.name"),
+    (
+        "receive_beside",
+        "case when q.history_ms = 0 or not q.history_payload then q.name end",
+        "q.name",
+    ),
     ("receive", "not q.paused and ", ""),
     ("receive", "e.channel, e.priority, e.id", "e.channel, e.id"),
     ("receive", "(r.expires_at is null or r.expires_at > (select f.now from facts f))", "true"),
@@ -327,7 +383,7 @@ BUGS = [
     ("receive", "e.channel > coalesce", "e.channel >= coalesce"),
     ("receive", "(select 1 from turnabout.channel c where c.queue_id = q.id limit 1)", "null"),
     ("receive", "q.events <> 'all'", "true"),
-    ("receive", "case when q.history_ms = 0 then q.name end", "q.name"),
+    ("receive", "or not q.history_payload then", "or true then"),
     ("receive_many", "not q.paused and ", ""),
     ("receive_many", "order by e.priority, e.id", "order by e.id"),
     ("receive_many", "e.expires_at > (select f.now from facts f)", "true"),
@@ -337,15 +393,32 @@ BUGS = [
     ("receive_many", "next.channel <= (select f.start from facts f)", "true"),
     ("receive_many", "(select 1 from turnabout.channel c where c.queue_id = q.id limit 1)", "null"),
     ("receive_many", "q.events <> 'all'", "true"),
-    ("receive_many", "case when q.history_ms = 0 then q.name end", "q.name"),
+    (
+        "receive_many",
+        "case when q.history_ms = 0 or not q.history_payload then q.name end",
+        "q.name",
+    ),
     ("receive_many", "* place.again", "* place.again * 100"),
     ("receive_many", "/ s.seen\n", "/ $1\n"),
     ("receive_many", "array_agg(a.attempt)", "array_agg(a.attempt + 1)"),
-    ("ack_many", "g.count / (", "2 * g.count / ("),
-    ("ack_many", "(g.count = cardinality($1::bigint[]))::int", "1"),
-    ("ack_many", "where h.whole", ""),
-    ("ack", "select g.queue_id, 1 from", "select g.queue_id, 2 from"),
+    ("ack_many", "then e.count\n", "then 2 * e.count\n"),
+    ("ack_many", "e.count = cardinality($1::bigint[])", "true"),
+    ("ack_many", "where h.is_whole", ""),
+    ("ack", "select e.queue_id, 1 from", "select e.queue_id, 2 from"),
     ("ack", "where m.id = $3::bigint", "where m.id = -$3::bigint"),
+    ("ack", "l.keeps = false", "true"),
+    ("ack_kept", "$4::int, e.failures", "$4::int + 1, e.failures"),
+    ("ack_kept", "e.crashes, 1, e.channel", "e.crashes, 2, e.channel"),
+    ("next", "m.attempt = $4::int - 1", "m.attempt = $4::int"),
+    ("next", "l.keeps = false", "true"),
+    ("next", "not q.paused and ", ""),
+    ("next", "e.channel > coalesce", "e.channel >= coalesce"),
+    ("next", "left join taken t", "join taken t"),
+    ("next_kept", "l.keeps = true", "true"),
+    ("next_kept", "e.crashes, 1, e.channel", "e.crashes, 2, e.channel"),
+    ("next_many", "e.count = cardinality($1::bigint[])", "true"),
+    ("next_many", "where h.is_whole", ""),
+    ("next_of_line", "and e.channel < $7::text", "and e.channel > $7::text"),
     ("look", "l.until <= b.now", "false"),
     ("look", "s.at <= b.now", "false"),
     ("look", "r.expires_at <= b.now", "false"),
@@ -364,6 +437,7 @@ def test_lives_that_would_show_a_bug_are_the_same(two):
         compare(two, first, steps)
     for first, steps in LIVES:
         compare(two, first, steps, Hurried)
+        compare(two, first, steps, Lined)
         compare(two, first, steps, Received)
     for first, steps in LIVES + ASLEEP:
         compare(two, first, steps, Beside)
@@ -373,7 +447,7 @@ def test_lives_that_would_show_a_bug_are_the_same(two):
 @pytest.mark.share(6)
 @pytest.mark.parametrize(("verb", "text", "bug"), BUGS)
 def test_a_planted_bug_is_noticed(two, verb, text, bug, monkeypatch):
-    kind = {"send": v.Send, "ack": v.Ack, "ack_many": v.Ack}.get(verb, v.Receive)
+    kind = v.Send if verb == "send" else v.Ack if verb.startswith("ack") else v.Receive
     good = EVERYDAY["receive" if verb == "look" else verb]
     one = good.look if verb == "look" else good
     assert one is not None
@@ -397,7 +471,7 @@ def test_a_planted_bug_is_noticed(two, verb, text, bug, monkeypatch):
     [
         ("l.queue_id = queue.id and l.plain_queue is not null", "false"),
         ("(queue_id, queue) values (v_row.id, v_row.name)", "(queue_id, queue) values (0, '')"),
-        ("case when q.history_ms = 0 then q.name end", "q.name"),
+        ("when q.history_ms = 0 or not q.history_payload then", "when true then"),
     ],
 )
 def test_a_lease_that_goes_on_being_plain_is_noticed(migrated_url, text, bug):

@@ -7,15 +7,17 @@ import logging
 import sys
 import traceback
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from types import CodeType, FrameType, TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from turnabout.colours import beside_async
 from turnabout.words import limits
-from turnabout.words.entities import Failure
+from turnabout.words.entities import Delivery, Failure
 from turnabout.words.errors import TurnaboutError, Uncertain
 from turnabout.words.outcomes import AckOutcome, LeaseLost
+from turnabout.words.verbs import Receive
 
 if TYPE_CHECKING:
     from turnabout._async.queue import AsyncMessage, AsyncQueue
@@ -31,13 +33,18 @@ class AsyncMessageLoop:
     """
 
     def __init__(
-        self, queue: AsyncQueue, max_messages: int, wait_seconds: float | None, **options: Any
+        self,
+        queue: AsyncQueue,
+        verb: Receive,
+        wait_seconds: float | None,
+        message_of: Callable[[Delivery], AsyncMessage],
     ) -> None:
-        """`options`: of `receive`."""
+        """`verb`: what is to be received each time. `wait_seconds`: None is for ever."""
         self._queue = queue
-        self._max_messages = max_messages
-        self._wait_seconds = wait_seconds
-        self._options = options
+        self._verb = verb
+        self._is_endless = wait_seconds is None
+        self._wait_seconds = limits.WAIT_SECONDS_MAX if wait_seconds is None else wait_seconds
+        self._message_of = message_of
         self._current: AsyncMessage | None = None
         self._ready: deque[AsyncMessage] = deque()
         self._done: list[AsyncMessage] = []
@@ -96,24 +103,23 @@ class AsyncMessageLoop:
     async def _receive(self) -> None:
         """Ack what is done, and fetch more. An answer that was lost is asked for once more."""
         unsure = False
-        forever = self._wait_seconds is None
+        verb = self._verb
         while not self._ready:
+            acks = tuple([message.receipt for message in self._done])
+            asked = Receive(
+                verb.queue, verb.max_messages, verb.lease_ms, verb.shard, verb.turn, acks
+            )
             try:
-                batch = await self._queue.receive(
-                    self._max_messages,
-                    wait_seconds=limits.WAIT_SECONDS_MAX if forever else self._wait_seconds or 0,
-                    acks=self._done,
-                    **self._options,
-                )
+                received = await self._queue._received(asked, self._wait_seconds)
             except Uncertain:
-                if unsure or not self._done:
+                if unsure or not acks:
                     raise
                 unsure = True
                 continue
             done, self._done = self._done, []
-            self._told(done, batch.acked, unsure=unsure)
-            self._ready.extend(batch)
-            if not forever:
+            self._told(done, received.acked, unsure=unsure)
+            self._ready.extend(map(self._message_of, received.deliveries))
+            if not self._is_endless:
                 return
 
     def _told(

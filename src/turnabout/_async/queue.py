@@ -6,6 +6,8 @@ They name each other, so they live in one file.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from turnabout._async.admin import AsyncQueueAdmin
@@ -130,17 +132,25 @@ class AsyncQueue(AsyncQueueAdmin):
                   outcome for each of `acks`, in their order: Acked, or LeaseLost.
         """
         limits.milliseconds(wait_seconds, "wait_seconds", limits.WAIT_SECONDS_MAX)
-        verb = v.Receive(
-            self.name,
-            limits.whole(max_messages, "max_messages", 1, limits.RECEIVE_MESSAGES_MAX),
-            None if lease_seconds is None else limits.lease_ms(lease_seconds),
-            None if shard is None else Shard(*shard),
-            acks=(receipts := receipts_of(acks)),
+        receipts = receipts_of(acks)
+        verb = replace(
+            self._receive(max_messages, lease_seconds, shard),
+            acks=receipts,
             results=results_of(receipts, results),
         )
         received = await self._received(verb, wait_seconds)
         messages = [AsyncMessage(self, d) for d in received.deliveries]
         return Batch(messages, received.retry_after_ms, received.acked)
+
+    def _receive(
+        self, max_messages: int, lease_seconds: float | None, shard: tuple[int, int] | None
+    ) -> v.Receive:
+        return v.Receive(
+            self.name,
+            limits.whole(max_messages, "max_messages", 1, limits.RECEIVE_MESSAGES_MAX),
+            None if lease_seconds is None else limits.lease_ms(lease_seconds),
+            None if shard is None else Shard(*shard),
+        )
 
     async def _received(self, verb: v.Receive, wait_seconds: float) -> o.Received:
         return await receive_in_turn(self._shared, verb, wait_seconds)
@@ -164,9 +174,10 @@ class AsyncQueue(AsyncQueueAdmin):
         wait_seconds: how long to wait for a message before the loop ends; None: for ever.
         The others:   as in `receive`.
         """
-        limits.whole(max_messages, "max_messages", 1, limits.RECEIVE_MESSAGES_MAX)
-        options = {"lease_seconds": lease_seconds, "shard": shard}
-        return AsyncMessageLoop(self, max_messages, wait_seconds, **options)
+        if wait_seconds is not None:
+            limits.milliseconds(wait_seconds, "wait_seconds", limits.WAIT_SECONDS_MAX)
+        verb = self._receive(max_messages, lease_seconds, shard)
+        return AsyncMessageLoop(self, verb, wait_seconds, partial(AsyncMessage, self))
 
     async def ack(
         self,

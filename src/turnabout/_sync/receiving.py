@@ -23,32 +23,30 @@ def receive_in_turn(shared: Shared, verb: Receive, wait_seconds: float) -> Recei
     """Deliveries in the order of turns; if there are none, when to ask again. What is to be acked
     does not wait for them.
     """
-    if not wait_seconds:
-        return receive_now(shared, verb)
+    if verb.acks or not wait_seconds:
+        found = receive_now(shared, verb)
+        if found.deliveries or not wait_seconds:
+            return found
+        with suppress(TurnaboutError):  # it must be told what became of these
+            waited = receive_in_turn(shared, verb.apart()[1], wait_seconds)
+            return replace(waited, acked=found.acked)
+        return found
     ends_at = time.monotonic() + wait_seconds
     place = place_of(verb)
     is_first = place not in shared.waiters and place not in shared.looking
-    found = Received(())
-    if is_first or verb.acks:
-        if is_first:
-            shared.looking.add(place)
+    if is_first:
+        shared.looking.add(place)
         try:
             found = receive_now(shared, verb)
         finally:
-            if is_first:
-                shared.looking.discard(place)
+            shared.looking.discard(place)
         if found.deliveries or time.monotonic() >= ends_at:
             return found
-    source = StoreSource(shared, verb.apart()[1] if verb.acks else verb)
-    try:
-        deliveries, retry_after_ms = source.wait_for_messages(
-            ends_at, was_empty=is_first, in_front=is_first
-        )
-    except TurnaboutError:
-        if not found.acked:
-            raise
-        return found  # it must be told what became of these
-    return Received(tuple(deliveries), retry_after_ms, acked=found.acked)
+    source = StoreSource(shared, verb)
+    deliveries, retry_after_ms = source.wait_for_messages(
+        ends_at, was_empty=is_first, in_front=is_first
+    )
+    return Received(tuple(deliveries), retry_after_ms)
 
 
 def place_of(verb: Receive) -> Place:
@@ -135,7 +133,18 @@ def maintain_when_due(shared: Shared, queue: str, seconds: float = MAINTAIN_SECO
 
 
 def receive_once(shared: Shared, verb: Receive) -> Received:
-    """One look, and nothing but that."""
+    """One look, and nothing but that. A store that has acked, but could not do the rest in the same
+    statement, is asked for it.
+    """
+    received = _look(shared, verb)
+    if verb.acks and not received.deliveries and received.retry_after_ms == 0:
+        with suppress(TurnaboutError):  # what became of the acks is to be told
+            rest = _look(shared, verb.apart()[1])
+            return replace(rest, acked=received.acked)
+    return received
+
+
+def _look(shared: Shared, verb: Receive) -> Received:
     rounds = shared.rounds
     turn = rounds.take(verb.queue, verb.shard)
     try:

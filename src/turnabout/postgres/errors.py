@@ -54,11 +54,11 @@ OURS = "22023"
 
 _OF_THE_CLIENT = (psycopg.OperationalError, psycopg.InterfaceError)
 
-LEFT_TO_FUNCTION = BUSY | {"22012", NOT_ALLOWED}
-"""Errors of an everyday statement after which its function is called. Rows that others hold: the
-function waits, or knows which row it is. Division by zero: how `ack_many` declines where it can't
-do all. Rights on tables: they can be revoked during a session. Any other error would stop the
-function too, or is a fault in the statement, and is raised.
+LEFT_TO_FUNCTION = BUSY | {NOT_ALLOWED}
+"""Errors of an everyday statement after which its function is called. Rows that others hold, or an
+ack that can't be all or nothing: the function waits, or knows which row it is. Rights on tables:
+they can be revoked during a session. Any other error would stop the function too, or is a fault in
+the statement, and is raised.
 """
 
 READ_ONLY = "25006"
@@ -208,6 +208,9 @@ def _refused(error: psycopg.Error, code: str, text: str, url: str) -> TurnaboutE
 
 
 def meaning(error: psycopg.Error, url: str, verb: Verb[Any]) -> TurnaboutError:
-    """The error of a failed call for its caller: a repeatable one cannot have done harm."""
+    """The error of a failed call for its caller: a repeatable one cannot have done harm, unless it
+    acks.
+    """
     queue = getattr(verb, "queue", None) or ""
-    return translate(error, url, queue, sent=not call_of(type(verb)).repeatable)
+    sent = not call_of(type(verb)).repeatable or bool(getattr(verb, "acks", ()))
+    return translate(error, url, queue, sent=sent)

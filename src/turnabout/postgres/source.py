@@ -9,6 +9,8 @@ the settings below. One that only functions call is planned as its caller is.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
@@ -35,6 +37,7 @@ set jit = off
 
 _PLANS = re.compile(r"^-- plans: (pinned|free)\n", re.MULTILINE)
 _FUNCTION = re.compile(r"^language (plpgsql|sql)\b(.*?)\s+as (\$\w*\$)\n", re.MULTILINE | re.DOTALL)
+_PART = re.compile(r"\{\{(\w+)((?:[^{}]|\{\w+\})*)\}\}")
 _TOKEN = re.compile(
     r"--[^\n]*"
     r"|/\*.*?\*/"
@@ -57,9 +60,42 @@ def text_of(file: Traversable) -> str:
     return file.read_text(encoding="utf-8")
 
 
+PARTS = {"limits": "no_policies", "open": "open", "kept": "nowhere", "take": "take_in_turn"}
+"""Parts that have several forms: which is the usual one."""
+
+
+def with_parts(text: str, parts: Mapping[str, str] = PARTS) -> str:
+    """A text with everyday statements and their parts put in: `{{part name = value; …}}`. The part
+    has `{name}`, or the parameter `$name`, where the value goes.
+    """
+
+    def put_in(found: re.Match[str]) -> str:
+        part, given = found.groups()
+        inside = _part(parts.get(part, part))
+        values = [one.partition(" =") for one in given.split(";") if one.strip()]
+        for name, _, value in values:
+            inside = inside.replace(f"{{{name.strip()}}}", value.strip())
+        inside = with_parts(inside, parts)
+        for name, _, value in values:
+            inside = re.sub(rf"\${name.strip()}\b(::\w+)?", value.strip(), inside)
+        return inside
+
+    while _PART.search(text):
+        text = _PART.sub(put_in, text)
+    return text
+
+
+@cache
+def _part(name: str) -> str:
+    folder = files("turnabout.postgres.everyday")
+    part = folder / "parts" / f"{name}.sql"
+    text = text_of(part if part.is_file() else folder / f"{name}.sql")
+    return re.sub(r"^--[^\n]*\n", "", text, flags=re.MULTILINE).strip("\n")
+
+
 def functions_of(file: Traversable) -> str:
     """The functions in a file, whole."""
-    return completed(text_of(file))
+    return completed(with_parts(text_of(file)))
 
 
 def completed(text: str) -> str:

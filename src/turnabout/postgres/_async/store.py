@@ -161,6 +161,8 @@ class AsyncPostgresStore(store.AsyncStore):
                 if statement is simple[-1][0]:
                     self._shortcuts.was_special(statement, verb)
                 break
+        else:
+            self._shortcuts.answered(statement, verb, rows)
         return rows
 
     async def _drop(self, connection: AsyncConnection) -> None:

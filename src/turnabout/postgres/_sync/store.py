@@ -155,6 +155,8 @@ class PostgresStore(store.Store):
                 if statement is simple[-1][0]:
                     self._shortcuts.was_special(statement, verb)
                 break
+        else:
+            self._shortcuts.answered(statement, verb, rows)
         return rows
 
     def _drop(self, connection: LibpqConnection) -> None:

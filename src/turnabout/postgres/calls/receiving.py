@@ -7,13 +7,21 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from turnabout.postgres.call import Call, Now, Rows, call, each, in_room
-from turnabout.postgres.calls.settling import acked_but, receipt_arrays, result_arrays
-from turnabout.postgres.everyday import MANY_MAX, NONE_AWAKE, everyday
+from turnabout.postgres.calls.settling import (
+    acked_but,
+    lease_of_many,
+    lease_of_one,
+    receipt_arrays,
+    result_arrays,
+)
+from turnabout.postgres.everyday import EACH, IN_TURN, LINE, MANY_MAX, everyday
 from turnabout.words import verbs as v
 from turnabout.words.entities import NO_HEADERS, Delivery, Origin, Peeked, Turn
 from turnabout.words.outcomes import Acked, AckOutcome, Received
 
 _ACKED = Acked()
+ONLY_ACKED = (None,) * len(Delivery._fields)
+"""What everyday statements answer that have acked and leased nothing: ask again, without acks."""
 
 
 def _receive_parameters(verb: v.Receive, now: Now) -> Sequence[Any]:
@@ -33,6 +41,10 @@ _RECEIVE = (
 )
 
 
+def _looked_for(verb: v.Receive, now: Now) -> Mapping[str, Any] | None:
+    return {"queue": verb.queue, "channel": verb.turn.channel, "now": now}
+
+
 def _up_to(most: int) -> Callable[[v.Receive, Now], Mapping[str, Any] | None]:
     def values(verb: v.Receive, now: Now) -> Mapping[str, Any] | None:
         if not 0 < verb.max_messages <= most or verb.shard is not None or verb.acks:
@@ -48,13 +60,34 @@ def _up_to(most: int) -> Callable[[v.Receive, Now], Mapping[str, Any] | None]:
     return values
 
 
-_LOOK = everyday("look", _up_to(MANY_MAX))
+_LOOK = everyday("look", _looked_for)
+
+
+def _next(*, many: bool) -> Callable[[v.Receive, Now], Mapping[str, Any] | None]:
+    def values(verb: v.Receive, now: Now) -> Mapping[str, Any] | None:
+        acks = verb.acks
+        if not acks or not 0 < verb.max_messages <= MANY_MAX:
+            return None
+        if verb.results or verb.shard is not None or (len(acks) == verb.max_messages == 1) == many:
+            return None
+        of = lease_of_many if len(acks) > 1 else lease_of_one
+        lease = of(verb.queue, acks, now)
+        if lease is None:
+            return None
+        if len(acks) == 1:
+            lease["ids"] = f"{{{lease['id']}}}"
+        most = {"most": verb.max_messages, "lease_ms": verb.lease_ms}
+        return {**lease, **most, "channel": verb.turn.channel}
+
+    return values
 
 
 def _receive_answer(verb: v.Receive, rows: Rows) -> Received:
     """What the last rows tell, which have no id: see the function."""
     acked: tuple[AckOutcome, ...] = (_ACKED,) * len(verb.acks)
     last = rows[-1]
+    if last == ONLY_ACKED:
+        return Received((), 0, acked=acked)
     if last[0] is None and last[6] is not None:
         acked, rows = acked_but(json.loads(last[6])), rows[:-1]
         last = rows[-1]
@@ -91,7 +124,19 @@ CALLS: dict[type[Any], Call] = {
         everyday=(
             everyday("receive", _up_to(1), _LOOK),
             everyday("receive_many", _up_to(MANY_MAX), _LOOK),
-            everyday("receive_many", _up_to(MANY_MAX), _LOOK, NONE_AWAKE),
+            everyday(
+                "receive_many",
+                _up_to(MANY_MAX),
+                _LOOK,
+                limits="none_awake",
+                open="open_without_policy",
+            ),
+            *[everyday("next", _next(many=False), _LOOK, (keeps, "")) for keeps in (False, True)],
+            *[
+                everyday("next_many", _next(many=True), _LOOK, (keeps, take), take=take)
+                for keeps in (False, True)
+                for take in (IN_TURN, LINE, EACH)
+            ],
         ),
     ),
     v.Peek: call(

@@ -75,23 +75,35 @@ def _ack_parameters(verb: v.Ack, now: Now) -> Sequence[Any]:
     return verb.queue, ids, attempts, now, *result_arrays(verb.results), leases
 
 
-def _ack_one(verb: v.Ack, _now: Now) -> Mapping[str, Any] | None:
+def _ack_one(verb: v.Ack, now: Now) -> Mapping[str, Any] | None:
     """Without the number of its lease that would have to be searched."""
     if len(verb.receipts) != 1 or verb.results:
         return None
-    ((id_, attempt, lease),) = verb.receipts
-    return {"queue": verb.queue, "id": id_, "attempt": attempt, "lease": lease} if lease else None
+    return lease_of_one(verb.queue, verb.receipts, now)
 
 
-def _ack_many(verb: v.Ack, _now: Now) -> Mapping[str, Any] | None:
+def _ack_many(verb: v.Ack, now: Now) -> Mapping[str, Any] | None:
     """Of one lease, as nearly always."""
-    receipts = verb.receipts
-    if not 1 < len(receipts) <= MANY_MAX or verb.results:
+    return None if verb.results else lease_of_many(verb.queue, verb.receipts, now)
+
+
+def lease_of_one(queue: str, receipts: Sequence[Receipt], now: Now) -> dict[str, Any] | None:
+    """What everyday statements take to ack one message."""
+    ((id_, attempt, lease),) = receipts
+    if not lease:
+        return None
+    return {"queue": queue, "id": id_, "attempt": attempt, "lease": lease, "now": now}
+
+
+def lease_of_many(queue: str, receipts: Sequence[Receipt], now: Now) -> dict[str, Any] | None:
+    """The same of a whole lease; None: they are not of one."""
+    if not 1 < len(receipts) <= MANY_MAX:
         return None
     _, attempt, lease = receipts[0]
     if not lease or any(r[1] != attempt or r[2] != lease for r in receipts):
         return None
-    return {"queue": verb.queue, "ids": _ids(receipts), "attempt": attempt, "lease": lease}
+    ids = _ids(receipts)
+    return {"queue": queue, "ids": ids, "attempt": attempt, "lease": lease, "now": now}
 
 
 def _release_parameters(verb: v.Release, now: Now) -> Sequence[Any]:
@@ -186,7 +198,10 @@ CALLS: dict[type[Any], Call] = {
         _acked,
         _ack_parameters,
         nowait=_ACK.format(waits="false"),
-        everyday=(everyday("ack", _ack_one), everyday("ack_many", _ack_many)),
+        everyday=(
+            *[everyday("ack", _ack_one, form=(keeps, "")) for keeps in (False, True)],
+            *[everyday("ack_many", _ack_many, form=(keeps, "")) for keeps in (False, True)],
+        ),
     ),
     v.Defer: call(
         "select * from turnabout.defer($queue::text, $ids::bigint[], $attempts::int[],"

@@ -5,6 +5,8 @@
     look.sql          now and then before these: whether time has brought anything
     ack.sql           one message
     ack_many.sql      up to MANY_MAX
+    next.sql          ack one message and receive the next
+    next_many.sql     ack the messages of a lease and receive the next, up to MANY_MAX
     send.sql          one message
     waiters.sql       after a change: whether anybody is to be notified of it
 
@@ -24,10 +26,10 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import Any, Final
 
 from turnabout.postgres.revision import rendered
+from turnabout.postgres.source import PARTS, with_parts
 
 Now = int | None
 
@@ -42,6 +44,7 @@ where pg_backend_pid() = $1::int
     and has_table_privilege('turnabout.ready', 'select, insert, update, delete')
     and has_table_privilege('turnabout.lease', 'select, insert, update, delete')
     and has_table_privilege('turnabout.tally', 'insert')
+    and has_table_privilege('turnabout.history', 'insert')
     and has_table_privilege('turnabout.recent_change', 'select')
     and has_table_privilege('turnabout.waiter', 'select')
     and exists (select from turnabout.whole)
@@ -102,36 +105,15 @@ class Everyday:
     sql: bytes
     parameters: Callable[[Any, Now], Sequence[Any] | None]
     look: Everyday | None = None
+    form: Form | None = None
 
 
 Asked = tuple[Everyday, Sequence[Any]]
 """A statement and its parameters."""
 
 
-NO_POLICIES: Final = {
-    "$no_limits": "(select 1 from turnabout.channel c where c.queue_id = q.id limit 1) is null",
-    "$open": "true",
-}
-"""No channel has a policy."""
-
-NONE_AWAKE: Final = {
-    "$no_limits": """(
-            select 1 from turnabout.channel c
-            where c.queue_id = q.id and c.awake_name is not null limit 1
-        ) is null and (
-            select 1 from turnabout.channel c
-            where c.queue_id = q.id and c.wake_at <= coalesce($now::bigint, turnabout.clock_ms())
-            limit 1
-        ) is null and (
-            select 1 from turnabout.wake w where w.queue_id = q.id limit 1
-        ) is null""",
-    "$open": """(
-            select 1 from turnabout.channel c
-            where c.queue_id = (select f.id from facts f) and c.name = place.channel
-        ) is null""",
-}
-"""Channels with policies are asleep: the others go on as if there were none. (What such a channel
-has from before its policy is left to the function.)
+Form = tuple[bool, str]
+"""Whether a queue keeps history, and how a batch is taken: which form of a statement a queue needs.
 """
 
 
@@ -139,10 +121,14 @@ def everyday(
     name: str,
     values: Callable[[Any, Now], Mapping[str, Any] | None],
     look: Everyday | None = None,
-    conditions: Mapping[str, str] = NO_POLICIES,
+    form: Form | None = None,
+    **parts: str,
 ) -> Everyday:
-    """The statement in the file of that name, with the values that it names."""
-    text = _text(name, conditions)
+    """The statement in the file of that name, with the values that it names; `parts`: those that
+    are others than usual.
+    """
+    keeps = form is not None and form[0]
+    text = _text(name, {**PARTS, **({"kept": "in_history"} if keeps else {}), **parts}, keeps=keeps)
     names = list(dict.fromkeys(_NAME.findall(text)))
 
     def parameters(verb: Any, now: Now) -> Sequence[Any] | None:
@@ -150,26 +136,34 @@ def everyday(
         return None if found is None else [found[name] for name in names]
 
     sql = _NAME.sub(lambda found: f"${names.index(found[1]) + 1}", text)
-    return Everyday(sql.encode(), parameters, look)
+    return Everyday(sql.encode(), parameters, look, form)
 
 
-def _text(name: str, conditions: Mapping[str, str] = NO_POLICIES) -> str:
-    text = (files(__name__) / f"{name}.sql").read_text(encoding="utf-8")
-    for condition, sql in conditions.items():
-        text = text.replace(condition, sql)
-    return rendered(text)
+def _text(name: str, parts: Mapping[str, str] = PARTS, *, keeps: bool = False) -> str:
+    return rendered(with_parts(f"{{{{{name}}}}}", parts).replace("{keeps}", str(keeps).lower()))
 
 
 WAITERS: Final = _text("waiters").encode()
 """A row, if somebody waits in one of the queues $1."""
 
 
+LINE, EACH, IN_TURN = "take_line", "take_one_each", "take_in_turn"
+"""How a batch is taken: from the only channel that has any; one from each; or as they are there."""
+
+
+def _distance(form: Form | None, wanted: Form) -> tuple[bool, bool]:
+    return (False, False) if form is None else (form[0] != wanted[0], form[1] != wanted[1])
+
+
 class Shortcuts:
     """What a store remembers of its queues, to choose between a call's statements."""
 
-    __slots__ = ("_looked", "_missed", "_paused")
+    __slots__ = ("_forms", "_looked", "_missed", "_orders", "_paused")
 
     def __init__(self) -> None:
+        self._forms: dict[str, Form] = {}
+        self._orders: dict[tuple[int, Form], Sequence[Everyday]] = {}
+        """Statements, those of a form first."""
         self._looked: dict[str, int] = {}
         self._missed: dict[tuple[str, bytes], float] = {}
         self._paused: dict[tuple[str, bytes], float] = {}
@@ -192,6 +186,13 @@ class Shortcuts:
         """The everyday statement for this verb, or its look and the statement, with their
         parameters; empty: none is for it, or this queue is known to be special.
         """
+        form = self._forms.get(verb.queue) if statements else None
+        if form is not None:
+            order = self._orders.get((id(statements), form))
+            if order is None:
+                order = sorted(statements, key=lambda one: _distance(one.form, form))
+                self._orders[id(statements), form] = order
+            statements = order
         for statement in statements:
             parameters = statement.parameters(verb, now)
             if parameters is None:
@@ -206,11 +207,30 @@ class Shortcuts:
             return (asked,)
         return ()
 
+    def answered(self, statement: Everyday, verb: Any, rows: Sequence[Any]) -> None:
+        """The everyday statement did it: the next one will be of its form, or of a better one."""
+        if statement.form is None:
+            return
+        keeps, take = statement.form
+        before = self._forms.get(verb.queue, (False, ""))
+        if not take:
+            take = before[1]
+        elif rows[0][0] is None or len(rows) < verb.max_messages:
+            take = IN_TURN
+        else:
+            channels = len({row[2] for row in rows})
+            take = LINE if channels == 1 else EACH if 2 * channels >= len(rows) else IN_TURN
+        if before != (keeps, take):
+            self._forms[verb.queue] = (keeps, take)
+
     def was_special(self, statement: Everyday, verb: Any) -> None:
         """The everyday statement did nothing."""
-        if len(self._missed) >= _QUEUES_MAX:
+        if statement.form is not None:
+            self._forms[verb.queue] = (not statement.form[0], statement.form[1])
+        if len(self._missed) >= _QUEUES_MAX or len(self._forms) >= _QUEUES_MAX:
             self._missed.clear()
             self._paused.clear()
+            self._forms.clear()
         key, now = (verb.queue, statement.sql), time.monotonic()
         if now < self._missed.get(key, 0.0) + PAUSE_SECONDS:
             self._paused[key] = now + PAUSE_SECONDS

@@ -263,7 +263,8 @@ create unlogged table turnabout.lease (
     queue_id int not null,
     ids bigint[] not null,
     attempts int[] not null,
-    -- the queue's name, while nothing but the count is kept of what is done, and no slot held
+    keeps boolean not null default false,  -- what is done is kept in history
+    -- the queue's name, while nothing but that is kept of what is done, and no slot held
     plain_queue text collate "C"
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 

@@ -2,7 +2,8 @@
 -- for each in the answer. An entry without a message, which a person's hand may leave behind, is
 -- gone by now.
 create or replace function turnabout.lease_taken(
-    queue_id int, ids bigint[], now_ms bigint, lease_ms bigint, bare boolean
+    queue_id int, ids bigint[], now_ms bigint, lease_ms bigint, bare boolean,
+    plain_queue text default null, keeps boolean default false
 ) returns setof turnabout.delivery
 language plpgsql as $$
 declare
@@ -25,9 +26,11 @@ begin
         where m.id = any (ids)
     ),
     leased as (
-        insert into turnabout.lease (id, until, leased_at, queue_id, ids, attempts)
+        insert into turnabout.lease (
+            id, until, leased_at, queue_id, keeps, ids, attempts, plain_queue
+        )
         select v_lease, now_ms + lease_taken.lease_ms, now_ms, lease_taken.queue_id,
-            array_agg(t.id), array_agg(t.attempt)
+            lease_taken.keeps, array_agg(t.id), array_agg(t.attempt), lease_taken.plain_queue
         from taken t
         having count(*) > 0
     )

@@ -36,6 +36,7 @@ begin
         ) into v_next.at;
         v_next.at := case when v_next.at is not null then greatest(v_next.at - now_ms, 0) end;
     end if;
+    v_next.attempt := 0;  -- for nothing at all is known by a row of nulls
     return next v_next;
 end
 $$;

@@ -43,7 +43,10 @@ language plpgsql as $$
 declare
     v_queue_id int;
     v_lease_ms bigint;
+    v_keeps boolean;
     v_plain_queue text;
+    v_walked bigint;
+    v_found boolean := false;
     v_plain boolean;  -- nothing special is going on
     v_now bigint := coalesce(receive.now_ms, turnabout.clock_ms());
     -- Without a turn: after the last possible name, and so around to the first.
@@ -74,7 +77,8 @@ begin
     --    had a policy, nobody wants all events, and time has brought nothing: no message that is
     --    due, no lease that ran out, none that has expired. (Scalar subqueries, as `exists` could
     --    become a hash of all rows.)
-    select q.id, coalesce(receive.lease_ms, q.lease_ms), case when q.history_ms = 0 then q.name end,
+    select q.id, coalesce(receive.lease_ms, q.lease_ms), q.history_ms > 0,
+        case when q.history_ms = 0 or not q.history_payload then q.name end,
         not q.paused and not q.limited and not q.queue_limited and q.events <> 'all'
             and receive.shards is null and (
                 select 1 from turnabout.channel c where c.queue_id = q.id limit 1
@@ -85,7 +89,7 @@ begin
                 where r.queue_id = q.id and r.expires_at > 0 and r.expires_at <= v_now
                 limit 1
             ) is null
-    into v_queue_id, v_lease_ms, v_plain_queue, v_plain
+    into v_queue_id, v_lease_ms, v_keeps, v_plain_queue, v_plain
     from turnabout.queue q
     cross join turnabout.whole
     where q.name = receive.queue;
@@ -107,18 +111,31 @@ begin
     end if;
 
     -- 2. The everyday case; and all others, also where others hold what is there.
-    if v_plain and receive.max_messages = 1 then
-        return query select * from turnabout.receive_one(
-            v_queue_id, v_start, v_now, v_lease_ms, receive.bare, v_plain_queue);
+    if v_plain and receive.max_messages between 1 and 20 and not receive.bare then
+        v_walked := turnabout.line_walked();
+        return query
+        {{receive_many
+            queue = receive.queue;
+            channel = receive.turn;
+            most = receive.max_messages;
+            lease_ms = v_lease_ms;
+            now = v_now}};
+        v_found := found;
+        if v_found and turnabout.line_walked() > v_walked + 160 then
+            perform turnabout.set_head_marks(v_queue_id, l.ids)
+            from turnabout.lease l
+            where l.id = currval('turnabout.lease_number');
+        end if;
     elsif v_plain then
         return query select * from turnabout.lease_taken(
             v_queue_id,
             (turnabout.take_unlimited(
                 v_queue_id, receive.max_messages, turnabout.quantum(receive.max_messages), v_start,
                 false, v_now)).ids,
-            v_now, v_lease_ms, receive.bare);
+            v_now, v_lease_ms, receive.bare, v_plain_queue, v_keeps);
+        v_found := found;
     end if;
-    if not v_plain or not found then
+    if not v_found then
         v_queue := turnabout.find_queue(receive.queue);
         return query select * from turnabout.receive_with_limits(
             v_queue, receive.max_messages, coalesce(receive.lease_ms, v_queue.lease_ms), v_start,

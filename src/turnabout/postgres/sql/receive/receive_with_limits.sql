@@ -40,6 +40,7 @@ begin
     if not found and v_most = 0 and max_messages > 0 then
         select least(n.at, v_open.opens_at - v_at) into v_turn.at
         from turnabout.nothing_ready(queue, v_at, null) n;
+        v_turn.attempt := 0;
         return query select v_turn.*;
         return;
     elsif not found then

@@ -97,7 +97,7 @@ begin
     if v_count = cardinality(ack.ids) then
         return null;
     elsif v_leased_at is not null then
-        raise exception 'some leases are not held' using errcode = 'lock_not_available';
+        perform turnabout.not_all_held();
     end if;
     return turnabout.places_of_lost(v_queue_id, ack.ids, v_ids);
 end

@@ -1,0 +1,4 @@
+-- How many are done.
+counted as (
+    insert into turnabout.tally (queue_id, done) {done}
+)

@@ -1,0 +1,1 @@
+-- Keep nothing of them but the count.

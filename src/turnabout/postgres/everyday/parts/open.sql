@@ -1,0 +1,2 @@
+-- Any channel, where none has a policy.
+true

@@ -1,0 +1,66 @@
+-- The channels in turn, as sql/receive/take_unlimited.sql has it, which explains the statement; but
+-- it goes on behind head marks and steps over what has expired. Where a whole turn is shorter than
+-- the batch and not all of its channels had their share, the others give once more.
+hop (channel, priority, since, lap, is_mark, nr) as (
+    select f.start, 0::smallint, 0::bigint, 0, false, 0 from facts f
+    union all
+    select next.channel, next.priority, next.since, next.lap, next.is_mark,
+        hop.nr + case when next.is_mark then 1 else 64 end
+    from hop
+    cross join lateral (
+        (select r.channel, r.priority, case when r.id < 0 then r.at else r.id end as since, hop.lap,
+            r.id < 0 as is_mark
+        from turnabout.ready r
+        where r.queue_id = (select f.id from facts f) and not r.limited and r.channel > hop.channel
+        order by r.channel, r.priority, r.id limit 1)
+        union all
+        (select r.channel, r.priority, case when r.id < 0 then r.at else r.id end, 1, r.id < 0
+        from turnabout.ready r
+        where hop.lap = 0 and r.queue_id = (select f.id from facts f) and not r.limited
+        order by r.channel, r.priority, r.id limit 1)
+        limit 1
+    ) next
+    where hop.nr < 64 * $most and (next.lap = 0 or next.channel <= (select f.start from facts f))
+),
+share (given) as materialized (
+    select case when s.seen * f.quantum < $most then ($most + s.seen - 1) / s.seen
+        else f.quantum end
+    from facts f
+    cross join lateral (
+        select greatest(count(*), 1)::int as seen
+        from (
+            select from hop h
+            where h.nr > 0 and (not h.is_mark or (
+                select 1 from turnabout.ready e
+                where e.queue_id = f.id and not e.limited and e.channel = h.channel
+                    and (e.priority, e.id) >= (h.priority, h.since) and e.id + 0 > 0 limit 1
+            ) is not null)
+            limit ($most + f.quantum - 1) / f.quantum
+        ) first
+    ) s
+),
+gone as (
+    delete from turnabout.ready r
+    where r.ctid = any (array(
+        select head.ctid
+        from (
+            select h.channel, h.priority, h.since, 0 as again from hop h where h.nr > 0
+            union all
+            select h.channel, h.priority, h.since, 1 from hop h where h.nr > 0
+        ) place
+        cross join lateral (
+            select e.ctid from turnabout.ready e
+            where e.queue_id = (select f.id from facts f) and not e.limited
+                and e.channel = place.channel
+                and (e.priority, e.id) >= (place.priority, place.since) and e.id + 0 > 0
+                and (e.expires_at is null or e.expires_at > (select f.now from facts f))
+            order by e.priority, e.id
+            offset (select s.given from share s) * place.again
+            limit (select s.given from share s)
+            for update skip locked
+        ) head
+        where {{open}}
+        limit $most
+    ))
+    returning r.id
+)
