@@ -91,6 +91,12 @@ def test_totals_of_a_backlog_cost_as_little(loaded: Connection) -> None:
     assert found.entries < 200, found
 
 
+def test_a_queue_s_upkeep_does_not_look_at_the_others(loaded: Connection) -> None:
+    found = asked(loaded, f"select turnabout.maintain('t8/q', {START})")
+    assert found.entries_of("queue") == 0, "never read through"
+    assert found.entries_of("queue_longest_history") < 3, found
+
+
 def test_bytes_are_counted_of_all_kinds(loaded: Connection) -> None:
     rows = loaded.execute("select name, bytes from turnabout.totals(measure => true)").fetchall()
     assert dict(rows)["t1/q"] == dict(rows)["t1/fifo"] == 3 * BACKLOG

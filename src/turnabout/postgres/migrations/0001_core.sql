@@ -174,6 +174,9 @@ create table turnabout.queue (
     ) stored
 );
 
+-- How long the queue that keeps its history longest keeps it.
+create index queue_longest_history on turnabout.queue (greatest(history_ms, history_failed_ms));
+
 -- Unfinished messages: what each is, written by send and deleted by whoever ends it. Where it
 -- stands is in the unlogged tables below: in `ready` or `scheduled`, or in neither, which is
 -- leased.
