@@ -13,7 +13,6 @@ import math
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Set as AbstractSet
 
 from turnabout.words.entities import FIRST_TURN, Shard, Turn
 from turnabout.words.errors import TurnaboutError
@@ -27,7 +26,7 @@ LOOK_SECONDS = 1.0
 LOOK_SECONDS_IDLE = 10.0
 """Where there was no schedule: one that another process sets is noticed this late."""
 TURNS_MAX = 10_000
-"""Queues and shards whose places in the round robin are remembered."""
+"""Queues and shards whose places in the round robin, or whose upkeep, are remembered."""
 FAILURES_TOLD = 10
 """In a row, of maintenance that is only hindered."""
 AGAIN_SECONDS = 60.0
@@ -164,6 +163,8 @@ class Rounds:
         now = time.monotonic()
         with self._lock:
             if now - self._maintained.setdefault(queue, now) < seconds:
+                if len(self._maintained) > TURNS_MAX:
+                    del self._maintained[next(iter(self._maintained))]
                 return False
             self._maintained[queue] = now
             return True
@@ -188,10 +189,3 @@ class Rounds:
     def stop_maintaining(self) -> None:
         """The store does it by itself."""
         self._maintains = False
-
-    def keep(self, queues: AbstractSet[str]) -> None:
-        """There are no others: forget when those were maintained."""
-        with self._lock:
-            for gone in self._maintained.keys() - queues:
-                del self._maintained[gone]
-                self.failing.pop(gone, None)

@@ -13,6 +13,7 @@ import pytest
 
 import turnabout
 from tests.support.doors import Clock
+from turnabout._sync.upkeep import Upkeep
 from turnabout.dev import bench as bench_module
 from turnabout.dev.commands import _keep_up
 
@@ -84,7 +85,7 @@ def test_dev_does_what_workers_would_do():
         queue.receive(lease_seconds=1)
         mq.schedules.set("tick", "q", "due", at=clock.now + 1000)
         clock.advance(1)
-        _keep_up(mq)
+        _keep_up(mq, Upkeep(mq._shared))
         stats = queue.stats()
     assert (stats.dead, stats.ready) == (1, 1)
 

@@ -91,6 +91,23 @@ def test_totals_of_a_backlog_cost_as_little(loaded: Connection) -> None:
     assert found.entries < 200, found
 
 
+def test_what_is_due_is_found_among_many_queues(loaded: Connection) -> None:
+    """What the others have, tallies, a backlog, schedules, costs nothing."""
+    loaded.execute(f"select turnabout.send('t9/q', array['x']::bytea[], delays => '{{5}}',"
+                   f" now_ms => {START})".encode())  # fmt: skip
+    for late, names in ((4, []), (5, [("t9/q",)])):
+        found = asked(loaded, f"select turnabout.queues_due(false, 10, {START + late})")
+        assert found.rows == names
+        assert found.blocks < 60, found
+        assert found.entries < 40, found
+
+
+def test_old_rows_are_found_by_a_few_entries_of_each_queue(loaded: Connection) -> None:
+    found = asked(loaded, f"select turnabout.queues_due(true, 5, {START})")
+    assert len(found.rows) == 5
+    assert found.entries < 6 * TENANTS * 2, found
+
+
 def test_a_queue_s_upkeep_does_not_look_at_the_others(loaded: Connection) -> None:
     found = asked(loaded, f"select turnabout.maintain('t8/q', {START})")
     assert found.entries_of("queue") == 0, "never read through"

@@ -16,11 +16,12 @@ from turnabout.server import ServerOptions
 from turnabout.server.admission import Admission
 from turnabout.server.batching import long_poll as module
 from turnabout.server.batching.long_poll import LongPoll
-from turnabout.server.batching.maintenance import ROUND_SECONDS, Maintenance
+from turnabout.server.batching.maintenance import Maintenance
 from turnabout.words import outcomes as o
 from turnabout.words import verbs as v
+from turnabout.words.administration import QueuesDue
 from turnabout.words.entities import Failure, Outgoing, Shard
-from turnabout.words.errors import Busy, QueueNotFound
+from turnabout.words.errors import Busy, Forbidden, QueueNotFound, Unavailable
 from turnabout.words.policy import QueueSettings
 
 LONG = 30.0
@@ -237,38 +238,74 @@ async def test_when_the_server_closes_nobody_waits_any_more(yard: Yard) -> None:
 async def test_every_queue_is_maintained_in_turn_though_nobody_receives(
     yard: Yard,
 ) -> None:
-    names = [f"q{i}" for i in range(25)]
-    for name in names:
+    for name in "abc":
         await yard.store.run(v.QueueCreate(name, QueueSettings()))
+    for _ in range(12):
+        await yard.long_poll.maintenance.step()
+    turns = [verb.queue for verb in yard.store.of(v.Maintain)]
+    assert turns == ["a", "a-dead", "b", "b-dead", "c", "c-dead", "q", "q-dead", *turns[:3]]
+
+
+@in_a_yard
+async def test_a_queue_in_which_something_is_due_is_maintained_at_once(yard: Yard) -> None:
     keeper = yard.long_poll.maintenance
+    keeper.upkeep._last = "z"  # none has its turn
+    for name in ("due", "held", "idle"):
+        await yard.store.run(v.QueueCreate(name, QueueSettings()))
+    await yard.store.run(v.Send("due", (message("a", delay_ms=1_000),)))
+    await yard.store.run(v.Send("held", (message("a"),)))
+    await yard.store.run(v.Receive("held", 1, 1_000))
     await keeper.step()
-    assert not yard.store.of(v.Maintain)  # seen for the first time: not yet
-    for _ in range(31):
-        await keeper.step()
-    passed(keeper, ROUND_SECONDS)
-    for _ in range(31):
-        await keeper.step()
-    assert {verb.queue for verb in yard.store.of(v.Maintain)} >= set(names)
+    assert not yard.store.of(v.Maintain)
+    yard.clock.now += 1_000
+    keeper.upkeep._last = "z"
+    await keeper.step()
+    assert not yard.store.of(v.Maintain), "one look a second"
+    keeper.upkeep._last = "z"
+    passed(keeper, MAINTAIN_SECONDS)
+    await keeper.step()
+    assert {verb.queue for verb in yard.store.of(v.Maintain)} == {"due", "held"}
 
 
 def passed(keeper: Maintenance, seconds: float) -> None:
-    """That long ago was each queue maintained."""
+    """That long ago was each queue maintained, and looked for what is due."""
     for name in keeper._shared.rounds._maintained:
         keeper._shared.rounds._maintained[name] -= seconds
+    keeper.upkeep._look_at[False] -= seconds
 
 
 @in_a_yard
 async def test_a_queue_that_is_received_from_is_maintained_once_a_second(yard: Yard) -> None:
     await yard.store.run(v.QueueCreate("other", QueueSettings()))
     keeper = yard.long_poll.maintenance
-    for _ in range(31):
+    for _ in range(3):
+        await yard.receive(1, 0.0)
+        keeper.upkeep._last = "z"  # none has its turn
         await keeper.step()
+    assert not yard.store.of(v.Maintain), "seen for the first time: not yet"
     passed(keeper, MAINTAIN_SECONDS)
     for _ in range(3):
         await yard.receive(1, 0.0)
     assert not yard.store.of(v.Maintain), "no client waits for it"
     for _ in range(3):
+        keeper.upkeep._last = "z"
         await keeper.step()
+    assert yard.store.of(v.Maintain) == [v.Maintain("q")]
+
+
+@in_a_yard
+async def test_what_the_owner_may_not_look_at_keeps_nobody_from_upkeep(yard: Yard) -> None:
+    def forbid(verb: Any) -> None:
+        if isinstance(verb, QueuesDue):
+            raise Forbidden("no")
+
+    yard.store.before = forbid
+    keeper = yard.long_poll.maintenance
+    await yard.receive(1, 0.0)
+    await keeper.step()
+    passed(keeper, MAINTAIN_SECONDS)
+    await yard.receive(1, 0.0)
+    await keeper.step()
     assert yard.store.of(v.Maintain) == [v.Maintain("q")]
 
 
@@ -280,14 +317,12 @@ async def test_a_receive_lets_nobody_wait_for_a_schedule(yard: Yard) -> None:
 
 
 @in_a_yard
-async def test_a_queue_that_is_gone_is_forgotten(yard: Yard) -> None:
+async def test_a_queue_that_is_gone_does_not_fail_for_ever(yard: Yard) -> None:
     keeper = yard.long_poll.maintenance
+    keeper._shared.rounds.was_maintained("gone", Unavailable("no"))
+    assert keeper.failing == 1
     await keeper.step()
-    assert "q" in keeper._shared.rounds._maintained
-    await yard.store.run(v.QueueDelete("q"))
-    for _ in range(3):
-        await keeper.step()
-    assert "q" not in keeper._shared.rounds._maintained
+    assert keeper.failing == 0
 
 
 @in_a_yard
@@ -322,7 +357,7 @@ async def test_a_redrive_is_taken_to_its_end_though_nobody_receives(one, left_by
         answer = await one.ask("POST", "/v1/queues/q-dead/redrives", b"{}")
         assert answer.status == 200
     async with asyncio.timeout(20):
-        while (await one.store.run(v.RedriveList()))[0].state == "running":  # noqa: ASYNC110
+        while keeper._redrives:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     (redrive,) = await one.store.run(v.RedriveList())
     assert (redrive.state, redrive.moved) == ("done", 1_500)

@@ -89,6 +89,8 @@ stats of_namespace: queue_namespace (<expr>=? AND name>?), {LATER}, {LATER}, {LA
 queue_list of_namespace: queue_namespace (<expr>=? AND name>?), INTEGER PRIMARY KEY
 redrive_list of_namespace: redrive_namespace (<expr>=?)
 schedule_list of_namespace: schedule_namespace (<expr>=? AND name>?)
+queues_due by_timers: message_timer (queue_id>?), message_expiry (queue_id>?),
+  message_timer (queue_id=? AND status=? AND at>? AND at<?), {STALE}, INTEGER PRIMARY KEY
 totals of_namespace: queue_namespace (<expr>=?), message_ready (queue_id=?), INTEGER PRIMARY KEY,
   message_limited (queue_id=?), {DUE}, {DUE}
 totals bytes: message_of_queue (queue_id=?)
@@ -104,6 +106,8 @@ MAY_SORT = {
     "redrive_list of_namespace",
     "endings ended",  # by the order of asking
     "schedule_list due",  # in turn by namespace
+    "queues_due by_timers",  # by chance, as the next one
+    "queues_due by_old_rows",
 }
 MAY_WALK = {  # over what has few rows: queues, schedules, redrives
     "stats count",
@@ -111,6 +115,8 @@ MAY_WALK = {  # over what has few rows: queues, schedules, redrives
     "schedule_list all",
     "redrive_list all",
     "totals all",
+    "queues_due by_timers",
+    "queues_due by_old_rows",
 }
 
 

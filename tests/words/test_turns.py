@@ -121,6 +121,13 @@ def test_the_memory_is_bounded():
     assert 0 < taken < 100
 
 
+def test_only_so_many_queues_are_remembered(monkeypatch):
+    monkeypatch.setattr(pacing, "TURNS_MAX", 2)
+    rounds = Rounds()
+    assert not any(rounds.must_maintain(queue, 0.1) for queue in ("a", "b", "c"))
+    assert list(rounds._maintained) == ["b", "c"], "first seen, first forgotten"
+
+
 def test_many_threads_lose_no_turn():
     rounds = Rounds()
     for n in range(8):

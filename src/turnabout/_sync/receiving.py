@@ -121,15 +121,20 @@ def _before_look(shared: Shared, queue: str) -> None:
 def maintain_when_due(shared: Shared, queue: str, seconds: float = MAINTAIN_SECONDS) -> None:
     """Maintain the queue, unless somebody in this process did in the last `seconds`."""
     if shared.rounds.must_maintain(queue, seconds):
-        try:
-            shared.store.run(Maintain(queue))
-        except Forbidden:
-            shared.rounds.may_not_maintain(queue)
-        except TurnaboutError as error:  # the next one will do
-            if not shared.is_closed:
-                shared.rounds.was_maintained(queue, error)
-        else:
-            shared.rounds.was_maintained(queue)
+        maintain(shared, queue)
+
+
+def maintain(shared: Shared, queue: str) -> None:
+    """Maintain the queue, and note how it went."""
+    try:
+        shared.store.run(Maintain(queue))
+    except Forbidden:
+        shared.rounds.may_not_maintain(queue)
+    except TurnaboutError as error:  # the next one will do
+        if not shared.is_closed:
+            shared.rounds.was_maintained(queue, error)
+    else:
+        shared.rounds.was_maintained(queue)
 
 
 def receive_once(shared: Shared, verb: Receive) -> Received:

@@ -23,15 +23,15 @@ from turnabout.dev.bench import Bench, BenchPlan, BenchReport, Measured, throw_a
 from turnabout.words import limits
 from turnabout.words.errors import TurnaboutError
 from turnabout.words.extras import refuse_windows
-from turnabout.words.verbs import Maintain
 
 if TYPE_CHECKING:
     from turnabout import Turnabout
+    from turnabout._sync.upkeep import Upkeep
     from turnabout.dev.pgserver import PostgresServer
 
 DATA_FOLDER = Path(".turnabout")
 DATABASE = "turnabout"
-KEEP_UP_SECONDS = 5.0
+KEEP_UP_SECONDS = 1.0
 
 
 # --- demo ----------------------------------------------------------------------------------------
@@ -121,6 +121,7 @@ def dev(app: App, postgres: bool, data: Path | None, port: int | None, version: 
 def _serve(app: App, server: PostgresServer) -> None:
     from turnabout import connect
     from turnabout._connect import installer
+    from turnabout._sync.upkeep import Upkeep
 
     if DATABASE not in server.psql("select datname from pg_database").split():
         server.create_database(DATABASE)
@@ -134,13 +135,11 @@ def _serve(app: App, server: PostgresServer) -> None:
     )
     _show.flush()
     try:
-        keep_up_at = 0.0
         with connect(url) as turnabout:
+            upkeep = Upkeep(turnabout._shared)
             while server.pid is not None:
-                if (now := time.monotonic()) >= keep_up_at:
-                    keep_up_at = now + KEEP_UP_SECONDS
-                    _keep_up(turnabout)
-                time.sleep(0.2)
+                _keep_up(turnabout, upkeep)
+                time.sleep(KEEP_UP_SECONDS)
     except KeyboardInterrupt:
         _show.note("Stopping PostgreSQL …")
         return
@@ -148,12 +147,11 @@ def _serve(app: App, server: PostgresServer) -> None:
     app.refuse("unavailable", "PostgreSQL ended by itself:\n" + "\n".join(log), UNAVAILABLE)
 
 
-def _keep_up(turnabout: Turnabout) -> None:
+def _keep_up(turnabout: Turnabout, upkeep: Upkeep) -> None:
     """What workers do, as there may be none: schedules, leases that ran out, what is due."""
     with suppress(TurnaboutError):  # a database that its owner is just playing with
         turnabout.schedules.fire_due(on_error=lambda _: None)
-        for queue in turnabout.queues():
-            turnabout.store.run(Maintain(queue.name))
+        upkeep.step()
 
 
 def _hide_from_git(folder: Path) -> None:

@@ -56,5 +56,17 @@ class Repeats(Verb[bool]):
     messages: tuple[Outgoing, ...]
 
 
-ADMINISTRATION: tuple[type[Verb[Any]], ...] = (Totals, Repeats)
+@value
+class QueuesDue(Verb[tuple[str, ...]]):
+    """Names of queues in which `Maintain` has something to do by a timer: what is due, leases that
+    ran out, redrives. If there are more than `limit`, others each time.
+    """
+
+    reads = True
+    old: bool = False
+    """Those with rows to sweep or to fold instead. That reads a few rows of every queue."""
+    limit: int = 500
+
+
+ADMINISTRATION: tuple[type[Verb[Any]], ...] = (Totals, Repeats, QueuesDue)
 """Every store of a database carries these out as well; no server does for its clients."""

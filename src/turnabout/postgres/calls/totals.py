@@ -1,4 +1,4 @@
-"""Calls of the verbs that a server needs of its database's owner: totals, and repeated sends."""
+"""Calls of the verbs that a server needs of its database's owner: totals, repeats, what is due."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from turnabout.postgres.call import Call, Now, call, each, single
-from turnabout.words.administration import QueueTotals, Repeats, Totals
+from turnabout.words.administration import QueuesDue, QueueTotals, Repeats, Totals
 
 
 def _repeats_parameters(verb: Repeats, now: Now) -> Sequence[Any]:
@@ -25,6 +25,11 @@ CALLS: dict[type[Any], Call] = {
         " $scopes::text[], $now::bigint)",
         single,
         _repeats_parameters,
+        repeatable=True,
+    ),
+    QueuesDue: call(
+        "select turnabout.queues_due($old::boolean, $limit::int, $now::bigint)",
+        each(str),
         repeatable=True,
     ),
 }

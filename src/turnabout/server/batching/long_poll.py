@@ -195,7 +195,7 @@ class TurnKeeper(AsyncForwardingStore):
         """Carry out a verb."""
         if not isinstance(verb, Receive):
             return await self._store.run(verb)
-        self._maintenance.received_from(verb.queue)
+        self._maintenance.upkeep.received_from(verb.queue)
         return cast("A", await receive_once(self._shared, verb))
 
 

@@ -2,8 +2,8 @@
 steps of redrives.
 
 A receive over a library's connection does this on the way. A server does it beside, so that no
-client waits for it, and even while nobody receives: a schedule is looked for once a second, as are
-the queues that were received from since; and every queue has its turn.
+client waits for it, and even while nobody receives: schedules and queues in which something is due
+are looked for once a second.
 """
 
 from __future__ import annotations
@@ -12,31 +12,19 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
-from math import ceil
 from typing import Any, Protocol
 
-from turnabout._async.receiving import maintain_when_due
 from turnabout._async.schedules import complain, fire
 from turnabout._async.shared import Shared
+from turnabout._async.upkeep import ROUND_SECONDS, Upkeep
 from turnabout.pacing import MAINTAIN_SECONDS
 from turnabout.words.errors import Forbidden, QuotaExceeded, Unavailable, Uncertain, UsageError
 from turnabout.words.namespaces import namespace_of
 from turnabout.words.outcomes import Sent
 from turnabout.words.records import Redrive
 from turnabout.words.schedules import ScheduleEntry
-from turnabout.words.verbs import (
-    QueueList,
-    RedriveList,
-    RedriveStep,
-    ScheduleList,
-    Send,
-    Verb,
-)
+from turnabout.words.verbs import RedriveList, RedriveStep, ScheduleList, Send, Verb
 
-ROUND_SECONDS = 30.0
-"""In which every queue is maintained once, if nobody receives from it."""
-RECEIVED_SECONDS = 0.5
-"""Of each second, for queues that are received from; where these are many, they take turns."""
 PAUSE_SECONDS = 0.05
 """Between two steps, at least."""
 FIRE_SECONDS = 0.5
@@ -47,8 +35,6 @@ FIRES_BYTES = 8 * 1024 * 1024
 """Of their payloads."""
 REDRIVES_MAX = 100
 """At once; the others take a step with each maintenance of their queue."""
-MAINTAINS_MAX = 20
-"""A second, in the round over all queues: where there are many, the round takes longer."""
 
 
 class Room(Protocol):
@@ -75,15 +61,10 @@ class Maintenance:
         self._shared = shared
         self.usage_of: UsageOf = _not_limited
         """Who knows what bounds a namespace says so here."""
-        self._left: list[str] = []
-        self._share = 0
-        self._received: dict[str, None] = {}
+        self.upkeep = Upkeep(shared)
+        self._redrives_at = 0.0
         self._redrives: dict[int, Redrive] = {}
         self._has_redrives = asyncio.Event()
-
-    def received_from(self, queue: str) -> None:
-        """Somebody has looked for messages there, so maintenance may have something to do soon."""
-        self._received[queue] = None
 
     @property
     def failing(self) -> int:
@@ -136,16 +117,11 @@ class Maintenance:
         """The work of each second."""
         with suppress(Unavailable, Uncertain, Forbidden):  # the next time will do
             await self._fire()
-            if not self._left:
-                await self._begin_round()
-            for _ in range(min(self._share, len(self._left))):
-                await self._maintain(self._left.pop(), ROUND_SECONDS)
-        until = time.monotonic() + RECEIVED_SECONDS
-        for queue in list(self._received):
-            if time.monotonic() >= until:
-                break
-            del self._received[queue]
-            await self._maintain(queue, MAINTAIN_SECONDS)
+            if time.monotonic() >= self._redrives_at:
+                for redrive in await self._shared.store.run(RedriveList(limit=REDRIVES_MAX)):
+                    self.saw(redrive)  # begun by somebody who has gone
+                self._redrives_at = time.monotonic() + ROUND_SECONDS
+        await self.upkeep.step()
 
     async def _fire(self) -> None:
         """Fire schedules that are due, of all namespaces in turn, one after the other."""
@@ -180,15 +156,3 @@ class Maintenance:
                 outcomes.extend(Sent((one.id,)) for one in sent)
         except QuotaExceeded:
             await fire(store, entry, refused=True)
-
-    async def _maintain(self, queue: str, seconds: float) -> None:
-        """Unless it was in the last `seconds`."""
-        await maintain_when_due(self._shared, queue, seconds)
-
-    async def _begin_round(self) -> None:
-        names = [entry.name for entry in await self._shared.store.run(QueueList())]
-        self._left = names[::-1]
-        self._share = min(ceil(len(names) / ROUND_SECONDS), MAINTAINS_MAX)
-        self._shared.rounds.keep(set(names))
-        for redrive in await self._shared.store.run(RedriveList(limit=REDRIVES_MAX)):
-            self.saw(redrive)  # begun by somebody who has gone

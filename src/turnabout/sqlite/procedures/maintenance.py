@@ -1,4 +1,4 @@
-"""Maintain: a bounded share of housekeeping."""
+"""Maintain: a bounded share of housekeeping; and in which queues there is any."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from turnabout.sqlite.procedures import _floor, _queue
 from turnabout.sqlite.procedures._queue import Queue
 from turnabout.sqlite.procedures.receive import turn_timers
 from turnabout.sqlite.procedures.redrives import redrive_step
+from turnabout.words import limits
+from turnabout.words.administration import QueuesDue
 from turnabout.words.verbs import Maintain, RedriveStep
 
-_SQL = statements("maintain")
+_SQL, _DUE = statements("maintain"), statements("queues_due")
 _ROWS = 10_000
 _ENTRIES = 1_000
 _SLACK_MS = 10_000  # others' readings of the clock may be somewhat newer
@@ -42,6 +44,13 @@ def maintain(connection: Connection, verb: Maintain, now: int) -> None:
     asked = {**parameters, "dead": queue["dead_letter_id"]}
     for (redrive,) in connection.execute(_SQL["redrives"], asked).fetchall():
         redrive_step(connection, RedriveStep(redrive), now)
+
+
+def queues_due(connection: Connection, verb: QueuesDue, now: int) -> tuple[str, ...]:
+    """Some of the queues in which `maintain` has something to do."""
+    asked = {"now": now, "most": verb.limit, "none": limits.ID_MAX}
+    found = connection.execute(_DUE["by_old_rows" if verb.old else "by_timers"], asked)
+    return tuple([name for (name,) in found.fetchall()])
 
 
 def _clamp(connection: Connection, queue: Queue, parameters: dict[str, Any]) -> None:

@@ -1,0 +1,73 @@
+"""For blocking callers. Generated from `_async/upkeep.py` by `tools/unasync.py`: do not edit."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+
+from turnabout._sync.receiving import maintain, maintain_when_due
+from turnabout._sync.shared import Shared
+from turnabout.pacing import MAINTAIN_SECONDS
+from turnabout.words.administration import QueuesDue
+from turnabout.words.errors import Forbidden, Unavailable, Uncertain
+from turnabout.words.verbs import QueueList
+
+ROUND_SECONDS = 30.0
+"""Between two looks for old rows, which read a little of every queue."""
+LOOK_SHARE, LOOK_TIMES_MAX = 0.01, 20
+"""Of the time, for looks: where they take long they come later, at most so many times."""
+STEP_SECONDS = 0.5
+"""Of each second for what is due, and for queues that are received from: if many, by turns."""
+
+
+class Upkeep:
+    """One for a process; its memory is bounded by what a look finds and by the queues there are."""
+
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
+        self._received: dict[str, None] = {}
+        self._due: dict[str, None] = {}
+        self._look_at = {True: 0.0, False: 0.0}
+        self._last: str | None = None
+        """The queue that had its turn last."""
+
+    def received_from(self, queue: str) -> None:
+        """Somebody has looked for messages there, so there may be something to do soon."""
+        self._received[queue] = None
+
+    def step(self) -> None:
+        """The work of each second."""
+        if not self._due:
+            with suppress(Unavailable, Uncertain, Forbidden):  # the next time will do
+                self._look(ROUND_SECONDS, old=True)
+                self._look(MAINTAIN_SECONDS, old=False)
+                self._take_turn()
+        for found in (self._due, self._received):
+            until = time.monotonic() + STEP_SECONDS
+            for queue in list(found):
+                if time.monotonic() >= until:
+                    break
+                del found[queue]
+                if found is self._due:
+                    maintain(self._shared, queue)
+                else:
+                    maintain_when_due(self._shared, queue)
+
+    def _look(self, seconds: float, *, old: bool) -> None:
+        """Note where something is due, if it is time to look."""
+        began = time.monotonic()
+        if began < self._look_at[old]:
+            return
+        try:
+            self._due.update(dict.fromkeys(self._shared.store.run(QueuesDue(old))))
+        finally:
+            now = time.monotonic()
+            rest = min((now - began) / LOOK_SHARE, seconds * LOOK_TIMES_MAX)
+            self._look_at[old] = now + max(seconds, rest)
+        if old:
+            self._due.update(dict.fromkeys(self._shared.rounds.failing))  # or have they gone?
+
+    def _take_turn(self) -> None:
+        turn = self._shared.store.run(QueueList(after=self._last, limit=1))
+        self._last = turn[0].name if turn else None
+        self._due.update((entry.name, None) for entry in turn)
