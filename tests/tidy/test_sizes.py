@@ -10,13 +10,13 @@ from pathlib import Path
 from tests.tidy.test_tree import ROOT, sources, text_of
 
 LINES_MAX = {
-    "core": 28_282,
-    "slice dev": 2_426,
+    "core": 28_400,
+    "slice dev": 2_424,
     "slice move": 1_556,
     "slice pipeline": 10_425,
-    "slice server": 9_792,
-    "SQL": 13_323,
-    "tests": 61_060,
+    "slice server": 9_756,
+    "SQL": 13_469,
+    "tests": 61_261,
 }
 SLACK = 200
 """How far below its figure a part may be before the figure has to follow."""
