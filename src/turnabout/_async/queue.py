@@ -162,7 +162,7 @@ class AsyncQueue(AsyncQueueAdmin):
         wait_seconds: float | None = 0,
         lease_seconds: float | None = None,
         shard: tuple[int, int] | None = None,
-    ) -> AsyncMessageLoop:
+    ) -> AsyncMessageLoop[AsyncMessage]:
         """Loop over messages. Each is acked when the loop asks for the next, in one call with it.
 
         What you settle in the loop's body by yourself (`ack` with a result, `defer`, `fail`,
@@ -177,7 +177,8 @@ class AsyncQueue(AsyncQueueAdmin):
         if wait_seconds is not None:
             limits.milliseconds(wait_seconds, "wait_seconds", limits.WAIT_SECONDS_MAX)
         verb = self._receive(max_messages, lease_seconds, shard)
-        return AsyncMessageLoop(self, verb, wait_seconds, partial(AsyncMessage, self))
+        message_of = partial(AsyncMessage, self)
+        return AsyncMessageLoop(self._shared, verb, wait_seconds, self._received, message_of)
 
     async def ack(
         self,
@@ -300,13 +301,12 @@ class AsyncQueue(AsyncQueueAdmin):
 class AsyncMessage(DeliveredMessage):
     """A message that you hold a lease on. End it by `ack`, `defer`, `fail` or `release`."""
 
-    __slots__ = ("_cancel_requested", "_is_settled", "_queue")
+    __slots__ = ("_cancel_requested", "_queue")
 
     def __init__(self, queue: AsyncQueue, delivery: Delivery) -> None:
         super().__init__(delivery)
         self._queue = queue
         self._cancel_requested = False
-        self._is_settled = False
 
     def __repr__(self) -> str:
         d = self._delivery
@@ -322,10 +322,6 @@ class AsyncMessage(DeliveredMessage):
         """True once an `extend` has reported that a cancel was requested: end soon."""
         return self._cancel_requested
 
-    def mark_settled(self) -> None:
-        """Tell `consume` that you ended the message elsewhere, as in your own transaction."""
-        self._is_settled = True
-
     async def ack(self, *, result: Any = None) -> o.AckOutcome:
         """It is done. Outcomes: Acked; LeaseLost, and then another worker may have it.
 
@@ -333,7 +329,7 @@ class AsyncMessage(DeliveredMessage):
         """
         results = None if result is None else (result,)
         (outcome,) = await self._queue.ack((self.receipt,), results=results)
-        self._is_settled = True
+        self.is_settled = True
         return outcome
 
     async def defer(
@@ -346,7 +342,7 @@ class AsyncMessage(DeliveredMessage):
         """
         deferral = Deferral(self.receipt, limits.delay_ms(delay_seconds), state)
         (outcome,) = await self._queue.defer((deferral,))
-        self._is_settled = True
+        self.is_settled = True
         return outcome
 
     async def fail(
@@ -364,7 +360,7 @@ class AsyncMessage(DeliveredMessage):
             None if delay_seconds is None else limits.delay_ms(delay_seconds),
         )
         (outcome,) = await self._queue.fail((failure,))
-        self._is_settled = True
+        self.is_settled = True
         return outcome
 
     async def extend(self, *, lease_seconds: float | None = None) -> o.ExtendOutcome:
@@ -384,7 +380,7 @@ class AsyncMessage(DeliveredMessage):
                   requested meanwhile; LeaseLost.
         """
         (outcome,) = await self._queue.release((self.receipt,))
-        self._is_settled = True
+        self.is_settled = True
         return outcome
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
 from turnabout._sync.channel import Channel
@@ -95,7 +95,7 @@ class QueueAdmin:
         error: str | None = None,
         finished_from: int | None = None,
         finished_until: int | None = None,
-    ) -> AsyncIterator[HistoryEntry]:
+    ) -> Iterator[HistoryEntry]:
         """Iterate over all finished messages, the newest first, page by page; as `history`."""
         verb = history_of(
             self.name,
@@ -123,7 +123,7 @@ class QueueAdmin:
 
     def events(
         self, *, after: str | None = None, idle_seconds: float | None = None
-    ) -> AsyncIterator[Event]:
+    ) -> Iterator[Event]:
         """Iterate over what happens in the queue from now on (the first step of the iteration),
         or after a cursor.
 

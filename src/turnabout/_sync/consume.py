@@ -10,22 +10,22 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from types import CodeType, FrameType, TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Generic, Self, TypeVar
 
+from turnabout._sync.shared import Shared
 from turnabout.colours import beside
 from turnabout.words import limits
+from turnabout.words.delivered import DeliveredMessage
 from turnabout.words.entities import Delivery, Failure
 from turnabout.words.errors import TurnaboutError, Uncertain
-from turnabout.words.outcomes import AckOutcome, LeaseLost
-from turnabout.words.verbs import Receive
-
-if TYPE_CHECKING:
-    from turnabout._sync.queue import Message, Queue
+from turnabout.words.outcomes import AckOutcome, LeaseLost, Received
+from turnabout.words.verbs import Ack, Fail, Receive, Release
 
 log = logging.getLogger("turnabout")
+M = TypeVar("M", bound=DeliveredMessage)
 
 
-class MessageLoop:
+class MessageLoop(Generic[M]):
     """The messages of a queue, one after the other; what `consume` makes.
 
     As a context manager it ends with its block. Without one, the `for` loop that is left drops it:
@@ -34,27 +34,29 @@ class MessageLoop:
 
     def __init__(
         self,
-        queue: Queue,
+        shared: Shared,
         verb: Receive,
         wait_seconds: float | None,
-        message_of: Callable[[Delivery], Message],
+        receive: Callable[[Receive, float], Received],
+        message_of: Callable[[Delivery], M],
     ) -> None:
         """`verb`: what is to be received each time. `wait_seconds`: None is for ever."""
-        self._queue = queue
+        self._shared = shared
         self._verb = verb
         self._is_endless = wait_seconds is None
         self._wait_seconds = limits.WAIT_SECONDS_MAX if wait_seconds is None else wait_seconds
+        self._receive_next = receive
         self._message_of = message_of
-        self._current: Message | None = None
-        self._ready: deque[Message] = deque()
-        self._done: list[Message] = []
+        self._current: M | None = None
+        self._ready: deque[M] = deque()
+        self._done: list[M] = []
         self._is_over = False
         self._callers: set[CodeType] = set()
 
-    def __iter__(self) -> MessageLoop:
+    def __iter__(self) -> Self:
         return self
 
-    def __next__(self) -> Message:
+    def __next__(self) -> M:
         if not self._callers:
             self._note_callers(sys._getframe(1))
         self._leave_current()
@@ -87,7 +89,7 @@ class MessageLoop:
         # the middle of a call of ours. Then the leases run out.
         frame = sys._getframe(1)
         if frame.f_code in self._callers:
-            beside(self._end(_in_flight(frame)), self._queue._shared.loose_ends)
+            beside(self._end(_in_flight(frame)), self._shared.loose_ends)
 
     def _note_callers(self, frame: FrameType) -> None:
         """Whose end drops this loop: the function that has the loop, and the one that called it."""
@@ -97,7 +99,7 @@ class MessageLoop:
     def _leave_current(self) -> None:
         """The loop's body has come to its end for the message at hand."""
         message, self._current = self._current, None
-        if message is not None and not message._is_settled:
+        if message is not None and not message.is_settled:
             self._done.append(message)
 
     def _receive(self) -> None:
@@ -110,7 +112,7 @@ class MessageLoop:
                 verb.queue, verb.max_messages, verb.lease_ms, verb.shard, verb.turn, acks
             )
             try:
-                received = self._queue._received(asked, self._wait_seconds)
+                received = self._receive_next(asked, self._wait_seconds)
             except Uncertain:
                 if unsure or not acks:
                     raise
@@ -123,14 +125,14 @@ class MessageLoop:
                 return
 
     def _told(
-        self, done: list[Message], outcomes: tuple[AckOutcome, ...], *, unsure: bool = False
+        self, done: list[M], outcomes: tuple[AckOutcome, ...], *, unsure: bool = False
     ) -> None:
         for message, outcome in zip(done, outcomes, strict=True):
             if isinstance(outcome, LeaseLost) and not (unsure and outcome.now == "gone"):
                 log.warning(
                     "too late for message %s of %s: its lease was lost (the message is %s)",
                     message.receipt,
-                    self._queue.name,
+                    self._verb.queue,
                     outcome.now,
                 )
 
@@ -143,15 +145,18 @@ class MessageLoop:
         done, self._done = self._done, []
         ahead = list(self._ready)
         self._ready.clear()
-        if current is not None and not current._is_settled and error is None:
+        if current is not None and not current.is_settled and error is None:
             ahead.insert(0, current)
+        store, queue = self._shared.store, self._verb.queue
         with suppress(TurnaboutError):
             if done:
-                self._told(done, self._queue.ack(done))
-            if current is not None and not current._is_settled and error is not None:
-                self._queue.fail([Failure(current.receipt, error)])
+                acks = tuple([message.receipt for message in done])
+                self._told(done, store.run(Ack(queue, acks)))
+            if current is not None and not current.is_settled and error is not None:
+                store.run(Fail(queue, (Failure(current.receipt, error),)))
             if ahead:
-                self._queue.release(ahead)
+                receipts = tuple([message.receipt for message in ahead])
+                store.run(Release(queue, receipts))
 
 
 def _text_of(error: BaseException) -> str:

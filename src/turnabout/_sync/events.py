@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
 
 from turnabout._sync.shared import Shared
 from turnabout.pacing import Patience
@@ -30,7 +30,7 @@ class EventReader:
         self._level: EventLevel = "off"
         self._level_until = 0.0
 
-    def events(self, idle_seconds: float | None) -> AsyncIterator[Event]:
+    def events(self, idle_seconds: float | None) -> Iterator[Event]:
         """Until nothing came for `idle_seconds`, or the connection is closed."""
         if self._level_now() == "off":
             raise UsageError(

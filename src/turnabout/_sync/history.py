@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 from turnabout.store import Store
@@ -15,7 +15,7 @@ CLEAR_ROWS = 10_000
 """In one transaction: nobody waits long behind it."""
 
 
-def entries_of(store: Store, verb: History) -> AsyncIterator[HistoryEntry]:
+def entries_of(store: Store, verb: History) -> Iterator[HistoryEntry]:
     """All entries from that page on."""
     while True:
         page = store.run(verb)

@@ -159,7 +159,7 @@ class Queue(QueueAdmin):
         wait_seconds: float | None = 0,
         lease_seconds: float | None = None,
         shard: tuple[int, int] | None = None,
-    ) -> MessageLoop:
+    ) -> MessageLoop[Message]:
         """Loop over messages. Each is acked when the loop asks for the next, in one call with it.
 
         What you settle in the loop's body by yourself (`ack` with a result, `defer`, `fail`,
@@ -174,7 +174,8 @@ class Queue(QueueAdmin):
         if wait_seconds is not None:
             limits.milliseconds(wait_seconds, "wait_seconds", limits.WAIT_SECONDS_MAX)
         verb = self._receive(max_messages, lease_seconds, shard)
-        return MessageLoop(self, verb, wait_seconds, partial(Message, self))
+        message_of = partial(Message, self)
+        return MessageLoop(self._shared, verb, wait_seconds, self._received, message_of)
 
     def ack(
         self,
@@ -297,13 +298,12 @@ class Queue(QueueAdmin):
 class Message(DeliveredMessage):
     """A message that you hold a lease on. End it by `ack`, `defer`, `fail` or `release`."""
 
-    __slots__ = ("_cancel_requested", "_is_settled", "_queue")
+    __slots__ = ("_cancel_requested", "_queue")
 
     def __init__(self, queue: Queue, delivery: Delivery) -> None:
         super().__init__(delivery)
         self._queue = queue
         self._cancel_requested = False
-        self._is_settled = False
 
     def __repr__(self) -> str:
         d = self._delivery
@@ -319,10 +319,6 @@ class Message(DeliveredMessage):
         """True once an `extend` has reported that a cancel was requested: end soon."""
         return self._cancel_requested
 
-    def mark_settled(self) -> None:
-        """Tell `consume` that you ended the message elsewhere, as in your own transaction."""
-        self._is_settled = True
-
     def ack(self, *, result: Any = None) -> o.AckOutcome:
         """It is done. Outcomes: Acked; LeaseLost, and then another worker may have it.
 
@@ -330,7 +326,7 @@ class Message(DeliveredMessage):
         """
         results = None if result is None else (result,)
         (outcome,) = self._queue.ack((self.receipt,), results=results)
-        self._is_settled = True
+        self.is_settled = True
         return outcome
 
     def defer(
@@ -343,7 +339,7 @@ class Message(DeliveredMessage):
         """
         deferral = Deferral(self.receipt, limits.delay_ms(delay_seconds), state)
         (outcome,) = self._queue.defer((deferral,))
-        self._is_settled = True
+        self.is_settled = True
         return outcome
 
     def fail(
@@ -361,7 +357,7 @@ class Message(DeliveredMessage):
             None if delay_seconds is None else limits.delay_ms(delay_seconds),
         )
         (outcome,) = self._queue.fail((failure,))
-        self._is_settled = True
+        self.is_settled = True
         return outcome
 
     def extend(self, *, lease_seconds: float | None = None) -> o.ExtendOutcome:
@@ -381,7 +377,7 @@ class Message(DeliveredMessage):
                   requested meanwhile; LeaseLost.
         """
         (outcome,) = self._queue.release((self.receipt,))
-        self._is_settled = True
+        self.is_settled = True
         return outcome
 
 

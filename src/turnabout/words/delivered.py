@@ -12,10 +12,18 @@ from turnabout.words.payload import decode_json, decode_text
 class DeliveredMessage:
     """The fields of a delivery, and its payload in other forms."""
 
-    __slots__ = ("_delivery",)
+    __slots__ = ("_delivery", "is_settled")
 
     def __init__(self, delivery: Delivery) -> None:
         self._delivery = delivery
+        self.is_settled = False
+        """A verb of this object has settled it, or its holder has said so."""
+
+    def mark_settled(self) -> None:
+        """Say that you ended the message elsewhere, as in your own transaction: then neither
+        `consume` nor a worker acks it.
+        """
+        self.is_settled = True
 
     @property
     def delivery(self) -> Delivery:

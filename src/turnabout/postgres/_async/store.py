@@ -162,7 +162,7 @@ class AsyncPostgresStore(store.AsyncStore):
                     self._shortcuts.was_special(statement, verb)
                 break
         else:
-            self._shortcuts.answered(statement, verb, rows)
+            self._shortcuts.answered(simple[-1][0], verb, rows)
         return rows
 
     async def _drop(self, connection: AsyncConnection) -> None:

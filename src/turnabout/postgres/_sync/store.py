@@ -156,7 +156,7 @@ class PostgresStore(store.Store):
                     self._shortcuts.was_special(statement, verb)
                 break
         else:
-            self._shortcuts.answered(statement, verb, rows)
+            self._shortcuts.answered(simple[-1][0], verb, rows)
         return rows
 
     def _drop(self, connection: LibpqConnection) -> None:
