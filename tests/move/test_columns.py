@@ -45,7 +45,7 @@ def test_every_column_of_the_file_has_a_place(endpoints: Endpoints) -> None:
     left = {  # of pipelines: positions and epochs mean nothing there, staged batches are repeated
         *("subscription", "generation", "epoch", "epoch_part", "epoch_message", "stage"),
         *("watermark", "log_floor"),
-        *("migration", "sending", "clock"),
+        *("migration", "inbox", "inbox_refused", "clock"),
     }
     path = endpoints.source.removeprefix("sqlite:///")
     with sqlite3.connect(path) as file:

@@ -255,6 +255,15 @@ def test_the_file_says_where_its_queues_are(endpoints):
         endpoints.move()
 
 
+def test_what_is_in_the_inbox_is_moved(endpoints):
+    opened(endpoints.source).close()
+    with contextlib.closing(sqlite3.connect(endpoints.path, isolation_level=None)) as file:
+        file.execute("insert into turnabout_inbox (queue, payload) values ('new', 'y')")
+    endpoints.move()
+    with opened(endpoints.target) as there:
+        assert [m.text() for m in there.queue("new").receive(9)] == ["y"]
+
+
 def test_whoever_looks_meanwhile_finds_numbers_that_add_up(endpoints):
     with opened(endpoints.source) as mq, opened(endpoints.target) as there:
         mq.queue("jobs").send_many([message(str(n)) for n in range(200)])

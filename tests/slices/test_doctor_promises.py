@@ -85,6 +85,8 @@ TWICE = (
     " insert into turnabout.{0} overriding system value select * from turnabout.{0} limit 1"
 )
 ON_SQLITE = {
+    "inbox": "insert into {s}inbox_refused (refused_at, reason, queue, payload)"
+    " values ({old}, 'no name', 'a b', 'x')",
     "one lease": COPIED.format("turnabout_message"),
     "keys": COPIED.format("turnabout_dedup"),
 }

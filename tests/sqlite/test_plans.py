@@ -117,6 +117,9 @@ MAY_WALK = {  # over what has few rows: queues, schedules, redrives
     "totals all",
     "queues_due by_timers",
     "queues_due by_old_rows",
+    "inbox any",  # its first row
+    "inbox next",
+    "receive is_quiet",
 }
 
 

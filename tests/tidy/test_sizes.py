@@ -12,11 +12,11 @@ from tests.tidy.test_tree import ROOT, sources, text_of
 LINES_MAX = {
     "core": 28_409,
     "slice dev": 2_424,
-    "slice move": 1_556,
+    "slice move": 1_555,
     "slice pipeline": 10_425,
     "slice server": 9_756,
-    "SQL": 13_469,
-    "tests": 61_261,
+    "SQL": 13_218,
+    "tests": 61_249,
 }
 SLACK = 200
 """How far below its figure a part may be before the figure has to follow."""

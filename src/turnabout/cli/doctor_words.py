@@ -139,6 +139,11 @@ OF_PROMISES: Mapping[str, Words] = {
         "events are older than two days",
         "receivers sweep them, a share each second: start a worker for their queues",
     ),
+    "inbox": Words(
+        "nothing that was put there was refused",
+        "rows of turnabout_inbox could not be sent; they are in turnabout_inbox_refused",
+        "its column reason says why: put them right into turnabout_inbox, and delete them there",
+    ),
     "unlogged tables": Words(
         "hold where messages stand",
         "a crash of the server, a failover or a restore has emptied the tables that hold where"

@@ -91,7 +91,7 @@ def _begin(file: Source, database: Target) -> Begun:
 
     _check(file, database)
     given = database.last_given()
-    seen = max(file.number("last_given"), given + SLACK if given else 0)
+    seen = max(file.one("last_given"), given + SLACK if given else 0)
     file.begin(secrets.token_hex(8), database.place, seen)
     begun = file.begun()
     assert begun is not None
@@ -103,7 +103,7 @@ def _check(file: Source, database: Target) -> None:
     with file.snapshot():
         names = [[row["name"] for row in file.rows(what)] for what in ("queues", "schedules")]
         database.refuse_used(*names)
-        ids = database.ids_below(file.number("last_given"))
+        ids = database.ids_below(file.one("last_given"))
         for first in range(0, len(ids), 10_000):
             count, lowest = file.collisions(ids[first : first + 10_000])
             if count:

@@ -243,7 +243,7 @@ class Mover:
 
     def _may_change_over(self) -> None:
         """Find out what would stop the last step, before the file is closed."""
-        given = self._source.number("last_given")
+        given = self._source.one("last_given")
         if given > self._begun.seen_id + RESERVE:
             raise UsageError(
                 f"more than {RESERVE:,} messages were sent while the move ran, so ids could "
@@ -328,7 +328,7 @@ def contents(source: Source, target: str) -> Moved:
         source=source.name,
         target=target,
         queues=tuple(queues),
-        dedup_entries=source.number("count_dedup"),
+        dedup_entries=source.one("count_dedup"),
         schedules=len(source.rows("schedules")),
         redrives=len(source.rows("redrives")),
         tokens=len(source.rows("tokens")),

@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from turnabout.move._report import Left
+from turnabout.sqlite._clock import FileClock
 from turnabout.sqlite._connection import connect, open_writer
 from turnabout.sqlite._errors import BEING_MOVED, MOVED, our_errors
 from turnabout.sqlite._turnstile import Turnstile
 from turnabout.sqlite._url import place
+from turnabout.sqlite.procedures.inbox import ANY, drain
 from turnabout.statements import statements_in
 from turnabout.words.errors import UsageError
 
@@ -24,9 +26,7 @@ Row = sqlite3.Row
 State = Literal["copying", "closed", "moved"]
 
 HIDDEN = ("queue", "schedule", "redrive", "namespace", "token")
-"""Tables that a view takes the place of: every verb looks at one of them first. Those of a slice
-may not be there.
-"""
+"""Tables that views take the place of: each verb looks at one first. A slice's may not be there."""
 _NAMES = re.compile(rf"turnabout_(?=({'|'.join(HIDDEN)})\b)")
 
 NEEDS = {
@@ -99,7 +99,7 @@ class Source:
     def begun(self) -> Begun | None:
         """The move that was begun here, if any."""
         with our_errors():
-            if not self._one("has_move"):
+            if not self.one("has_move"):
                 return None
             return Begun(*self._connection.execute(SQL["the_move"]).fetchone())
 
@@ -108,12 +108,12 @@ class Source:
         finds the move of the first.
         """
         with self._writing():
-            if self._one("has_move"):
+            if self.one("has_move"):
                 return
             for step in ("move_table", "change_table", "note_swept", "ids_row"):
                 self._connection.execute(SQL[step])
             for kind, row in (("insert", "new"), ("update", "new"), ("delete", "old")):
-                self._connection.execute(self._one("note", kind=kind, row=row))
+                self._connection.execute(self.one("note", kind=kind, row=row))
             self._connection.execute(SQL["skip_ids"], {"seen_id": seen_id})
             self._connection.execute(
                 SQL["begin_move"], {"token": token, "place": target, "seen_id": seen_id}
@@ -127,8 +127,10 @@ class Source:
     # --- closing --------------------------------------------------------------------------------
 
     def shut(self, target: str) -> None:
-        """No verb gets in any more, by whichever connection: each is to be repeated."""
+        """No verb gets in any more: each is to be repeated. What is in the inbox is sent before."""
         with self._writing():
+            while self._connection.execute(ANY).fetchone() is not None:
+                drain(self._connection, None, FileClock(None).read(self._connection)[0])
             self._rename("", "moved_")
             self._put_signs(f"{BEING_MOVED}{target}")
             self._connection.execute(SQL["set_state"], {"state": "closed"})
@@ -159,14 +161,14 @@ class Source:
 
     def _put_signs(self, text: str) -> None:
         for table in self._there("turnabout_moved_"):
-            self._connection.execute(self._one("close_table", table=table, text=text))
-        for kind in ("insert", "update", "delete"):
-            self._connection.execute(self._one("close_messages", kind=kind, text=text))
+            self._connection.execute(self.one("close_table", table=table, text=text))
+        for (trigger,) in self.rows("close", text=text):
+            self._connection.execute(trigger)
 
     def _take_signs_down(self) -> None:
         for table in self._there("turnabout_moved_"):
             self._connection.execute(f"drop view turnabout_{table}")
-        for kind in ("insert", "update", "delete"):
+        for kind in ("insert", "update", "delete", "inbox"):
             self._connection.execute(f"drop trigger turnabout_moved_{kind}")
 
     def _reopen(self) -> None:
@@ -180,7 +182,7 @@ class Source:
 
     def _there(self, prefix: str) -> list[str]:
         """Those of `HIDDEN` that stand as tables under their name with this in front."""
-        return [table for table in HIDDEN if self._one("has_table", name=f"{prefix}{table}")]
+        return [table for table in HIDDEN if self.one("has_table", name=f"{prefix}{table}")]
 
     # --- reading --------------------------------------------------------------------------------
 
@@ -202,17 +204,13 @@ class Source:
     def each(self, step: str, **about: Any) -> Iterator[Row]:
         """Rows as they are read; none of a table that the file does not know of."""
         names = [f"turnabout_{moved}{NEEDS.get(step)}" for moved in ("", "moved_")]
-        if step in NEEDS and not any(self._one("has_table", name=name) for name in names):
+        if step in NEEDS and not any(self.one("has_table", name=name) for name in names):
             return iter(())
         statement = SQL[step]
         begun = self.begun() if _NAMES.search(statement) else None
         if begun is not None and begun.state != "copying":
             statement = _NAMES.sub("turnabout_moved_", statement)
         return self._connection.execute(statement, about)
-
-    def number(self, step: str) -> int:
-        """The one number that a statement finds."""
-        return self._one(step)
 
     def counts(self, step: str) -> dict[int, tuple[int, ...]]:
         """Numbers by queue."""
@@ -241,7 +239,8 @@ class Source:
 
     # --- how ------------------------------------------------------------------------------------
 
-    def _one(self, step: str, **about: Any) -> Any:
+    def one(self, step: str, **about: Any) -> Any:
+        """The one value that a statement finds."""
         return cast("tuple[Any, ...]", self._connection.execute(SQL[step], about).fetchone())[0]
 
     @contextmanager

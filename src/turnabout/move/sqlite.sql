@@ -75,12 +75,15 @@ delete from turnabout_move_change where seq <= :seq;
 -- How far the move is.
 update turnabout_move set state = :state;
 
--- name: close_messages
--- Text of a trigger. Together with the views, nothing gets in: not from connections that have the
+-- name: close
+-- Texts of triggers. Together with the views, nothing gets in: not from connections that have the
 -- file open, not by plain SQL. (%Q and %w quote, as SQLite reads it back.)
 select printf(
-  'create trigger turnabout_moved_%s before %s on turnabout_message begin
-     select raise(abort, %Q); end', :kind, :kind, :text);
+  'create trigger turnabout_moved_%s before %s on turnabout_%s begin
+     select raise(abort, %Q); end', column1, column2, column3, :text)
+from (values
+  ('insert', 'insert', 'message'), ('update', 'update', 'message'), ('delete', 'delete', 'message'),
+  ('inbox', 'insert', 'inbox'));
 
 -- name: close_table
 -- Text of a view in the place of a table: programs that open it are told where the queues are.

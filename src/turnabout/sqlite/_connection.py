@@ -7,7 +7,7 @@ import os
 import random
 import sqlite3
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,8 @@ class Connection(sqlite3.Connection):
         """Queues besides the verb's own whose receivers are to be notified after the commit."""
         self.rows: dict[str, dict[str, Any]] = {}
         """Rows of queues by name, as they were when they were read: see `_queue.known`."""
+        self.need_room: Callable[[], None] = lambda: None
+        """Raises: StorageFull, if what room there is on the disk is not for sends."""
         self.optimistic = False
         """Whether a verb may raise `StartOver`, instead of being ready to undo what it does."""
         self.read_only = False

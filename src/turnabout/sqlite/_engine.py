@@ -17,9 +17,11 @@ from turnabout.sqlite._notifier import FileNotifier
 from turnabout.sqlite._url import Place
 from turnabout.sqlite._writer import Pending, Writer
 from turnabout.sqlite.procedures import procedure_of
+from turnabout.sqlite.procedures.inbox import ANY, Drain
+from turnabout.words.administration import QueuesDue, Totals
 from turnabout.words.errors import TurnaboutError, UsageError
 from turnabout.words.value import value
-from turnabout.words.verbs import ScheduleFire, Send, Verb
+from turnabout.words.verbs import ScheduleFire, Send, Stats, StatsOfChannels, Verb
 
 A = TypeVar("A")
 
@@ -34,6 +36,9 @@ class Transaction(Verb[list[Any]]):
 STORING = (Send, ScheduleFire)
 """Verbs that have to leave the last room on a disk to those that end messages."""
 
+DRAINING = (Stats, StatsOfChannels, Totals, QueuesDue)
+"""Verbs before which what is in the inbox is sent, if that can be now."""
+
 
 class Engine:
     """The connections of one process to one file, and what its callers share."""
@@ -44,6 +49,7 @@ class Engine:
         self._time = FileClock(clock)
         connection = open_writer(place)
         self._checkpoints = Checkpoints(place, connection)
+        connection.need_room = self._checkpoints.reserve.need
         self.writer = Writer(connection, place, self.run_on, self._committed, self._make_room)
         self._reading = threading.Lock()
         self._reader: Connection | None = None
@@ -63,6 +69,9 @@ class Engine:
             if self._reader is None:
                 self._reader = open_reader(self._place)
             connection = self._reader
+            if isinstance(verb, DRAINING) and connection.execute(ANY).fetchone() is not None:
+                with contextlib.suppress(TurnaboutError):
+                    self.writer.run(Drain())
             try:
                 connection.execute("begin")
                 answer = self.run_on(connection, verb)

@@ -36,6 +36,7 @@ PROMISES: Final[Mapping[str, Level]] = {
     "redrives": "warn",
     "retention": "warn",
     "events": "warn",
+    "inbox": "warn",
     "unlogged tables": "warn",
     "orphans": "warn",
     "entries": "warn",
@@ -44,7 +45,8 @@ PROMISES: Final[Mapping[str, Level]] = {
 }
 """Questions that count what must not be, and how bad it is if there is one. `fail`: a promise is
 broken; `warn`: somebody has to look after something. Each store has statements of its own for
-them; the last five are about tables that PostgreSQL alone has.
+them; the last five are about tables that PostgreSQL alone has,
+`inbox` about one of SQLite.
 """
 
 

@@ -1,6 +1,5 @@
--- The tables of the core: docs/design/scheduling.md and docs/design/life.md say what they mean. The
--- step's other file has the view turnabout_inbox. Times are milliseconds since 1970, unless a name
--- ends in _us.
+-- The tables of the core: docs/design/scheduling.md and docs/design/life.md say what they mean.
+-- Times are milliseconds since 1970, unless a name ends in _us.
 
 -- The latest time that the file has seen, in one row: no process goes on from an earlier one.
 create table turnabout_clock (
@@ -131,6 +130,46 @@ create index turnabout_message_of_queue on turnabout_message (queue_id);
 -- (Of leased ones, too: an index that names the status is looked at whenever that changes.)
 create index turnabout_message_expiry on turnabout_message (queue_id, expires_at)
   where expires_at is not null;
+
+-- What programs without the library have to send, until the next receive, maintenance or stats
+-- sends it. Only types are checked here. (No id of its own: an insert need not name the columns.)
+create table turnabout_inbox (
+  queue text not null,
+  payload any not null check (typeof(payload) = 'text' or typeof(payload) = 'blob'),
+  channel text,
+  priority integer,
+  delay_seconds real,
+  headers text,
+  content_type text,
+  ttl_seconds real,
+  dedup_key text,
+  dedup_mode text,
+  dedup_window_seconds real,
+  dedup_scope text,
+  due_at integer,
+  created_at any  -- as in SMQ's inserts: a message has the time of its send
+) strict;
+
+-- Rows of it that could not be sent, as they were, until a person deletes them.
+create table turnabout_inbox_refused (
+  id integer primary key,
+  refused_at integer not null,
+  reason text not null,
+  queue text not null,
+  payload any not null,
+  channel text,
+  priority integer,
+  delay_seconds real,
+  headers text,
+  content_type text,
+  ttl_seconds real,
+  dedup_key text,
+  dedup_mode text,
+  dedup_window_seconds real,
+  dedup_scope text,
+  due_at integer,
+  created_at any
+) strict;
 
 -- A limited channel: its own policy (null: the queue's default holds), its counts, its bucket.
 -- wake_at: 0 awake; later: asleep until then; null: asleep until something happens to it.

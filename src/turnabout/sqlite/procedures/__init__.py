@@ -16,6 +16,7 @@ from turnabout.sqlite._connection import Connection
 from turnabout.sqlite.procedures import (
     endings,
     events,
+    inbox,
     look,
     maintenance,
     messages,
@@ -46,8 +47,8 @@ def procedures(verbs: Iterable[type[Verb[Any]]], *modules: ModuleType) -> Mappin
 
 
 PROCEDURES: Mapping[type[Verb[Any]], Procedure] = procedures(
-    (*VOCABULARY, *ADMINISTRATION),
-    *(endings, events, look, messages, policies, queues, receive, redrives),
+    (*VOCABULARY, *ADMINISTRATION, inbox.Drain),
+    *(endings, events, inbox, look, messages, policies, queues, receive, redrives),
     *(schedules, send, settle, maintenance, totals),
 )
 

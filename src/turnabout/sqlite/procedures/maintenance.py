@@ -9,6 +9,7 @@ from turnabout.sqlite._connection import Connection
 from turnabout.sqlite._statements import statements
 from turnabout.sqlite.procedures import _floor, _queue
 from turnabout.sqlite.procedures._queue import Queue
+from turnabout.sqlite.procedures.inbox import drain
 from turnabout.sqlite.procedures.receive import turn_timers
 from turnabout.sqlite.procedures.redrives import redrive_step
 from turnabout.words import limits
@@ -23,9 +24,10 @@ _EVENTS_MS = 86_400_000
 
 
 def maintain(connection: Connection, verb: Maintain, now: int) -> None:
-    """Turn the timers, sweep what is old, take a step of each redrive, and drop the rows of
-    channels that nobody needs. Writes nothing when there is nothing to do.
+    """Send what is in the inbox, turn the timers, sweep what is old, take a step of each redrive,
+    drop the rows of channels that nobody needs. Writes nothing when there is nothing to do.
     """
+    drain(connection, verb, now)
     queue = _queue.find(connection, verb.queue)
     if queue is None:
         return

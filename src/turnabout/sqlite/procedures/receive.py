@@ -21,6 +21,7 @@ from turnabout.sqlite.procedures import (
 )
 from turnabout.sqlite.procedures._queue import Queue
 from turnabout.sqlite.procedures._round_robin import DELIVERIES, HEADS, Head, RoundRobin, Steps
+from turnabout.sqlite.procedures.inbox import drain
 from turnabout.sqlite.procedures.settle import ack
 from turnabout.words.entities import Delivery, Turn
 from turnabout.words.outcomes import Received
@@ -47,6 +48,7 @@ def receive(connection: Connection, verb: Receive, now: int) -> Received:
         robin = RoundRobin(connection, queue, verb, now, DELIVERIES)
         robin.choose()
     else:
+        drain(connection, verb, now)
         queue = _queue.need(connection, verb.queue)
         robin = _choose(connection, queue, verb, now, DELIVERIES)
     if robin is None:

@@ -219,3 +219,7 @@ where exists (
 -- name: events
 -- Events that are older than two days.
 select count(*) from turnabout_event where at < :now - 172800000;
+
+-- name: inbox
+-- Rows of the inbox that could not be sent.
+select count(*) from turnabout_inbox_refused;

@@ -1,10 +1,11 @@
 -- Receive: timers, wakes, channels in turn, leases.
 
 -- name: is_quiet
--- A row, if the queue's settings are of this version, no channel of it is limited, and nothing is
--- due.
+-- A row, if the queue's settings are of this version, no channel of it is limited, nothing is due,
+-- and the inbox is empty.
 select 1 from turnabout_queue as queue
 where id = :queue and version = :version
+  and not exists (select 1 from turnabout_inbox)
   and not exists (select 1 from turnabout_channel where queue_id = :queue)
   and not exists (select 1 from turnabout_message
                   where queue_id = :queue and status = 1 and at > 0 and at <= :now)
