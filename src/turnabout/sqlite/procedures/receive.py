@@ -20,12 +20,12 @@ from turnabout.sqlite.procedures import (
     _queue_limits,
 )
 from turnabout.sqlite.procedures._queue import Queue
-from turnabout.sqlite.procedures._round_robin import DELIVERIES, HEADS, Head, RoundRobin, Steps
+from turnabout.sqlite.procedures._round_robin import DELIVERIES, HEADS, Head, RoundRobin, Row, Steps
 from turnabout.sqlite.procedures.inbox import drain
 from turnabout.sqlite.procedures.settle import ack
 from turnabout.words.entities import Delivery, Turn
-from turnabout.words.outcomes import Received
-from turnabout.words.verbs import Receive
+from turnabout.words.outcomes import AckOutcome, Received
+from turnabout.words.verbs import Ack, Receive
 
 _SQL = statements("receive")
 _STALE, _STALE_ROUNDS = 1_000, 5
@@ -36,29 +36,30 @@ _delivery = partial(tuple.__new__, Delivery)  # pyright: ignore[reportUnknownMem
 
 def receive(connection: Connection, verb: Receive, now: int) -> Received:
     """Ack, then lease what is ready, the channels in turn; nothing: say when to ask again."""
+    acked: tuple[AckOutcome, ...] = ()
     if verb.acks:
-        acks, verb = verb.apart()
-        acked = ack(connection, acks, now)
-        return replace(receive(connection, verb, now), acked=acked)
-    queue = _quiet(connection, verb.queue, now)
+        acked = ack(connection, Ack(verb.queue, verb.acks, verb.results), now)
+    queue, turn = _quiet(connection, verb.queue, now), None
     if queue is not None and verb.max_messages == 1 and verb.shard is None:
-        return _receive_one(connection, queue, verb, now)
-    robin: RoundRobin | None
-    if queue is not None:
-        robin = RoundRobin(connection, queue, verb, now, DELIVERIES)
-        robin.choose()
+        chosen = _next(connection, queue, verb)
     else:
-        drain(connection, verb, now)
-        queue = _queue.need(connection, verb.queue)
-        robin = _choose(connection, queue, verb, now, DELIVERIES)
-    if robin is None:
-        return Received((), 0)  # there is more to step over: the next call goes on
-    if not robin.chosen:
-        return _nothing(connection, queue, now)
+        robin: RoundRobin | None
+        if queue is not None:
+            robin = RoundRobin(connection, queue, verb, now, DELIVERIES)
+            robin.choose()
+        else:
+            drain(connection, verb, now)
+            queue = _queue.need(connection, verb.queue)
+            robin = _choose(connection, queue, verb, now, DELIVERIES)
+        if robin is None:
+            return Received((), 0, acked=acked)  # more is to be stepped over: the next call goes on
+        chosen, turn = robin.chosen, robin.turn
+    if not chosen:
+        return Received((), _empty_ms(connection, queue, now), acked=acked)
     lease_ms = queue["lease_ms"] if verb.lease_ms is None else verb.lease_ms
-    _lease(connection, queue, [row[0] for row in robin.chosen], lease_ms, now)
+    _lease(connection, queue, [row[0] for row in chosen], lease_ms, now)
     lease = (now + lease_ms, lease_ms, 0)  # leases have no numbers here
-    return Received(tuple([_delivery(row + lease) for row in robin.chosen]), turn=robin.turn)
+    return Received(tuple([_delivery(row + lease) for row in chosen]), turn=turn, acked=acked)
 
 
 def _quiet(connection: Connection, name: str, now: int) -> Queue | None:
@@ -73,23 +74,18 @@ def _quiet(connection: Connection, name: str, now: int) -> Queue | None:
     return None if is_quiet is None else queue
 
 
-def _receive_one(connection: Connection, queue: Queue, verb: Receive, now: int) -> Received:
+def _next(connection: Connection, queue: Queue, verb: Receive) -> list[Row]:
     """The next message, where no limit and no timer has a say: a round robin in one statement."""
     asked = {"queue": queue["id"], "channel": verb.turn.channel}
-    found = connection.tuples(DELIVERIES["next"], asked)
-    if not found:
-        return _nothing(connection, queue, now)
-    lease_ms = queue["lease_ms"] if verb.lease_ms is None else verb.lease_ms
-    _lease(connection, queue, (found[0][0],), lease_ms, now)
-    return Received((_delivery((*found[0], now + lease_ms, lease_ms, 0)),))
+    return connection.tuples(DELIVERIES["next"], asked)
 
 
-def _nothing(connection: Connection, queue: Queue, now: int) -> Received:
-    """When something is due, as there is nothing now."""
+def _empty_ms(connection: Connection, queue: Queue, now: int) -> int | None:
+    """How long until something is due, as there is nothing now."""
     (due_at,) = connection.execute(_SQL["next_timer"], {"queue": queue["id"]}).fetchone()
     limits = _queue_limits.of(connection, queue, now)
     times = [at for at in (due_at, limits and limits.opens_at()) if at is not None]
-    return Received((), max(0, min(times) - now) if times else None)
+    return max(0, min(times) - now) if times else None
 
 
 def take(

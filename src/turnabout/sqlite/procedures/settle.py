@@ -272,7 +272,7 @@ def _ack_plainly(
     if queue["history_ms"]:
         if queue["history_payload"] or verb.results:
             return False
-        asked = {"queue": queue["id"], "attempt": attempts[0], "now": now, "ids": json.dumps(ids)}
+        asked = {"queue": queue["id"], "attempt": attempts[0], "now": now, "ids": str([*ids])}
         kept = connection.execute(_finish.SQL["keep_held"], asked).rowcount
         if kept < count:
             return _start_over(kept)
