@@ -65,7 +65,8 @@ def test_a_redrive_is_due_until_it_ends(door):
     maintained(grave)
     do(grave, RedriveStart)
     assert is_due(grave)
-    maintained(grave, 2)
+    for _ in range(20):  # a step leaves what somebody else holds just now
+        maintained(grave)
     assert not is_due(grave)
 
 

@@ -200,6 +200,7 @@ class Borrowed:
         self.to_notify: set[str] = set()
         self.rows: dict[str, dict[str, Any]] = {}
         self.optimistic = False
+        self.need_room: Callable[[], None] = lambda: None
         self.random = random.Random()  # noqa: S311 - jitter, no secret
 
     @property
