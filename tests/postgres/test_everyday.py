@@ -360,7 +360,10 @@ ASLEEP = [
     ({}, [("limit", "a", SLOW), *SENDS, ("batch", 2, None), ("batch", 2, None), ("ack_batch", 0)]),
     ({}, [("limit", "a", FAST), *SENDS, TAKE, TAKE]),
     ({"history_seconds": 60}, [("limit", "a", ONE_SLOT), *SENDS, TAKE, TAKE, ("ack", 0)]),
-    ({**KEPT, "history_payload": True}, [("limit", "a", ONE_SLOT), *SENDS, TAKE, ("ack", 1)]),
+    (
+        {**KEPT, "history_payload": True},
+        [("limit", "a", ONE_SLOT), *SENDS, TAKE, ("ack", 0), ("ack", 1)],
+    ),
     ({}, [("limit", "a", ONE_SLOT), *SENDS, TAKE, ("early", "a"), TAKE]),
 ]
 """Some channel has a policy, and none that has one has a say."""

@@ -365,3 +365,24 @@ def test_whatever_isolation_a_role_has_it_rebuilds_once(server, name):
     for thread in threads:
         thread.join(60)
     assert sorted(got, key=int) == [str(n) for n in range(100)]
+
+
+@pytest.mark.parametrize("is_made_again", [False, True])
+def test_what_was_just_sent_to_a_deleted_queue(server, name, is_made_again):
+    """A crash comes before anybody has swept it: it has its place in the queue that is gone."""
+    with turnabout.connect(server.url(name)) as mq, psycopg.connect(server.url(name)) as sender:
+        mq.queue("other").create()
+        queue = mq.queue("q")
+        queue.create()
+        assert queue.within(sender).send("x")
+        queue.delete()
+        sender.commit()
+    with killed(server, name, lambda: None) as url, turnabout.connect(url) as mq:
+        queue = mq.queue("q")
+        if is_made_again:
+            queue.create()
+            assert texts(queue.receive(10, wait_seconds=1)) == ["x"]
+        maintained(mq.queue("other"))
+        with psycopg.connect(url) as db:
+            left = db.execute("select count(*) from turnabout.message").fetchone()
+        assert left == (int(is_made_again),)

@@ -15,8 +15,8 @@ LINES_MAX = {
     "slice move": 1_555,
     "slice pipeline": 10_425,
     "slice server": 9_756,
-    "SQL": 13_218,
-    "tests": 61_250,
+    "SQL": 13_219,
+    "tests": 61_274,
 }
 SLACK = 200
 """How far below its figure a part may be before the figure has to follow."""

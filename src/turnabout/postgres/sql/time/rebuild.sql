@@ -112,10 +112,10 @@ begin
     -- half the time; to sort by all of its columns would take what that saves.
     with homeless as not materialized (
         select m.id, m.at, greatest(m.sent_at, m.leased_at) as since, m.expires_at, m.queue_id,
-            m.priority, m.channel, q.fifo,
-            q.limited or c.name is not null as limited
+            m.priority, m.channel, coalesce(q.fifo, false) as fifo,
+            coalesce(q.limited, false) or c.name is not null as limited
         from turnabout.message m
-        join turnabout.queue q on q.id = m.queue_id
+        left join turnabout.queue q on q.id = m.queue_id  -- else it is to be swept
         left join turnabout.channel c on c.queue_id = m.queue_id and c.name = m.channel
         where m.xmax <> all (v_prepared)
             and not exists (select from turnabout.ready r where r.id = m.id)

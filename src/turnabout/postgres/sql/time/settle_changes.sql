@@ -27,8 +27,9 @@ begin
         select c.id from turnabout.recent_change c
         where c.queue = settle_changes.queue and c.xid <> v_own
     );
-    if cardinality(v_changes) = 0 or not pg_try_advisory_xact_lock(
-        hashtextextended('turnabout.settle_changes', 0))
+    -- (After a crash nothing has its place before a rebuild.)
+    if cardinality(v_changes) = 0 or not exists (select from turnabout.whole)
+        or not pg_try_advisory_xact_lock(hashtextextended('turnabout.settle_changes', 0))
     then
         return;
     end if;
