@@ -212,7 +212,10 @@ class SmallLife:
     def rest(self) -> Any:
         """What is there in the end."""
         peeked = [(self.ids.index(m.id), m.state, m.attempt) for m in self.queue.peek(100)]
-        ended = [(self.ids.index(h.id), h.outcome, h.payload) for h in self.queue.history().entries]
+        ended = [
+            (self.ids.index(h.id), h.outcome, h.attempt, h.payload)
+            for h in self.queue.history().entries
+        ]
         events = self.store.run(v.Events(self.queue.name, self.born)).events
         return (
             peeked,

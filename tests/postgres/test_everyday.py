@@ -344,6 +344,13 @@ LIVES += [
     )
 ]
 """Acks with the next receive."""
+PAYLOAD = {**KEPT, "history_payload": True}
+LIVES += [
+    (KEPT, [*SENDS, TAKE, ("ack", 0), ("ack", 1), ("ack", 2)]),
+    (PAYLOAD, [*SENDS, *[("batch", 3, None), ("ack_batch", 0)] * 2]),
+    ({}, [*SENDS, ("batch", 4, None), ("ack_batch", 1), ("ack_batch", 0)]),
+]
+"""Each form of an ack is taken, once a first one has told that it is the right one."""
 LOOKED = [
     ({}, [*SENDS, *SENDS, TAKE, ("later", 60_000), *NEXT]),
     ({}, [*MANY, ("receive", 1_000), ("later", 1_000), TAKE]),

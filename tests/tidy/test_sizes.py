@@ -16,7 +16,7 @@ LINES_MAX = {
     "slice pipeline": 10_425,
     "slice server": 9_756,
     "SQL": 13_219,
-    "tests": 61_274,
+    "tests": 61_284,
 }
 SLACK = 200
 """How far below its figure a part may be before the figure has to follow."""
