@@ -38,6 +38,7 @@ class Actor:
         self.log = os.open(plan["log"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         self.calls = 0
         self.stopped = False
+        self.done: dict[str, list[Any]] = {}
         signal.signal(signal.SIGTERM, self._stop)
         self.mq = turnabout.connect(plan["url"])
 
@@ -50,19 +51,23 @@ class Actor:
 
     def call(self, say: dict[str, Any], verb: Callable[[], Any], tell: Callable[[Any], Any]) -> Any:
         """Make a call and write down both ends of it; None if its answer was lost."""
-        self.calls += 1
-        self.write(e="inv", n=self.calls, **say)
+        number = self.begin(say)
         try:
             answer = verb()
         except self.pardons as error:
-            self.write(e="info", n=self.calls, op=say["op"], error=repr(error)[:300])
+            self.write(e="info", n=number, op=say["op"], error=repr(error)[:300])
             time.sleep(0.05)
             return None
         except Exception as error:
-            self.write(e="crash", n=self.calls, op=say["op"], error=repr(error)[:500])
+            self.write(e="crash", n=number, op=say["op"], error=repr(error)[:500])
             raise
-        self.write(e="ok", n=self.calls, op=say["op"], out=tell(answer))
+        self.write(e="ok", n=number, op=say["op"], out=tell(answer))
         return answer
+
+    def begin(self, say: dict[str, Any]) -> int:
+        self.calls += 1
+        self.write(e="inv", n=self.calls, **say)
+        return self.calls
 
 
 def value_of(payload: str) -> str | None:
@@ -121,24 +126,34 @@ class Worker(Actor):
     def run(self) -> None:
         while not self.stopped:
             name = self.dice.choice(self.queues)
-            queue = self.mq.queue(name)
-            most = self.dice.choice([1, 3, 10])
-            batch = self.call(
-                {"op": "receive", "q": name},
-                lambda queue=queue, most=most: self.receive(queue, most),
-                lambda got: [
-                    [value_of(m.text()), m.id, m.attempt, m.channel, m.lease_until,
-                     m.delivery.lease_ms, m.sent_at, m.receipt.lease]
-                    for m in got
-                ],
-            )  # fmt: skip
+            batch = self.take(name, self.dice.choice([1, 3, 10]))
             for message in batch or ():
                 self.handle(name, message)
             if not batch:
                 time.sleep(0.01)
 
-    def receive(self, queue: Any, most: int) -> Any:
-        return queue.receive(most, lease_seconds=self.lease_seconds)
+    def take(self, name: str, most: int) -> Any:
+        """Receive, and ack in the same call what was left for it: each is an ack of its own."""
+        queue, acks = self.mq.queue(name), self.done.pop(name, [])
+        numbers = [self.begin({"op": "ack", "q": name, **m.receipt._asdict()}) for m in acks]
+        batch = self.call(
+            {"op": "receive", "q": name},
+            lambda: self.receive(queue, most, acks),
+            lambda got: [
+                [value_of(m.text()), m.id, m.attempt, m.channel, m.lease_until,
+                 m.delivery.lease_ms, m.sent_at, m.receipt.lease]
+                for m in got
+            ],
+        )  # fmt: skip
+        for place, number in enumerate(numbers):
+            if batch is None:
+                self.write(e="info", n=number, op="ack", error="with a receive")
+            else:
+                self.write(e="ok", n=number, op="ack", out=type(batch.acked[place]).__name__)
+        return batch
+
+    def receive(self, queue: Any, most: int, acks: Any) -> Any:
+        return queue.receive(most, lease_seconds=self.lease_seconds, acks=acks)
 
     def handle(self, name: str, message: Any) -> None:
         luck = self.dice.random()
@@ -157,7 +172,14 @@ class Worker(Actor):
         elif 0.17 < luck < 0.20:
             self.settle(name, "release", message, message.release)
         else:
-            self.settle(name, "ack", message, message.ack)
+            self.ack(name, message, message.ack)
+
+    def ack(self, name: str, message: Any, verb: Callable[[], Any]) -> None:
+        """At once, or with the next receive."""
+        if self.dice.random() < 0.5:
+            self.done.setdefault(name, []).append(message)
+        else:
+            self.settle(name, "ack", message, verb)
 
     def settle(self, name: str, op: str, message: Any, verb: Callable[[], Any]) -> None:
         say = {"op": op, "q": name, **message.receipt._asdict()}

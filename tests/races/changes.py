@@ -66,8 +66,8 @@ class WorkerHere(Worker):
     pardons = (*Worker.pardons, QueueNotFound)
     lease_seconds = LEASE_SECONDS
 
-    def receive(self, queue: Any, most: int) -> Any:
-        receive = partial(super().receive, most=1 if queue.name == PLAIN else most)
+    def receive(self, queue: Any, most: int, acks: Any) -> Any:
+        receive = partial(super().receive, most=1 if queue.name == PLAIN else most, acks=acks)
         return overtaken(self, queue, receive)
 
     def handle(self, name: str, message: Any) -> None:
@@ -80,7 +80,7 @@ class WorkerHere(Worker):
         elif luck < 0.3:
             time.sleep(self.dice.uniform(0, 0.02))
         ack = self.mq.queue(name).ack
-        self.settle(name, "ack", message, lambda: ack([message.receipt])[0])
+        self.ack(name, message, lambda: ack([message.receipt])[0])
 
 
 class Operator(Actor):

@@ -10,13 +10,13 @@ from pathlib import Path
 from tests.tidy.test_tree import ROOT, sources, text_of
 
 LINES_MAX = {
-    "core": 28_513,
+    "core": 28_518,
     "slice dev": 2_424,
     "slice move": 1_555,
     "slice pipeline": 10_425,
     "slice server": 9_756,
     "SQL": 13_219,
-    "tests": 61_284,
+    "tests": 61_306,
 }
 SLACK = 200
 """How far below its figure a part may be before the figure has to follow."""

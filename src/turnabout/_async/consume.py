@@ -167,8 +167,8 @@ def _text_of(error: BaseException) -> str:
 def _in_flight(frame: FrameType) -> str | None:
     """The text of the exception that is leaving this frame just now; None: there is none.
 
-    Python tells nobody who is dropped meanwhile, but the traceback has an entry for the instruction
-    that the frame is at. Before 3.12 it does not lead to the exception yet, only to its place.
+    Python does not tell an iterator why it is dropped, but the traceback has an entry for the very
+    instruction that the frame is at. Before 3.12 that leads only to the place of the exception.
     """
     for entry in gc.get_referrers(frame):
         if isinstance(entry, TracebackType) and entry.tb_lasti == frame.f_lasti:

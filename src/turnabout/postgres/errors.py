@@ -83,7 +83,7 @@ class NoAnswer(psycopg.OperationalError):
 
 
 class RoleReadsOnly(psycopg.errors.ReadOnlySqlTransaction):
-    """An administrator has set `default_transaction_read_only` for the role; this is no standby."""
+    """The server is not a standby: an administrator has made the role read-only."""
 
 
 class NotRebuilt(Busy):

@@ -8,6 +8,7 @@
     next.sql          ack one message and receive the next
     next_many.sql     ack the messages of a lease and receive the next, up to MANY_MAX
     send.sql          one message
+    parts/            what several of them are made of: `{{part}}` (source.py)
     waiters.sql       after a change: whether anybody is to be notified of it
 
 Each does the whole work where nothing special is going on (no limits, no pause, no channel with a
@@ -221,16 +222,20 @@ class Shortcuts:
             channels = len({row[2] for row in rows})
             take = LINE if channels == 1 else EACH if 2 * channels >= len(rows) else IN_TURN
         if before != (keeps, take):
-            self._forms[verb.queue] = (keeps, take)
+            self._set_form(verb.queue, (keeps, take))
+
+    def _set_form(self, queue: str, form: Form) -> None:
+        if len(self._forms) >= _QUEUES_MAX:
+            self._forms.clear()
+        self._forms[queue] = form
 
     def was_special(self, statement: Everyday, verb: Any) -> None:
         """The everyday statement did nothing."""
         if statement.form is not None:
-            self._forms[verb.queue] = (not statement.form[0], statement.form[1])
-        if len(self._missed) >= _QUEUES_MAX or len(self._forms) >= _QUEUES_MAX:
+            self._set_form(verb.queue, (not statement.form[0], statement.form[1]))
+        if len(self._missed) >= _QUEUES_MAX:
             self._missed.clear()
             self._paused.clear()
-            self._forms.clear()
         key, now = (verb.queue, statement.sql), time.monotonic()
         if now < self._missed.get(key, 0.0) + PAUSE_SECONDS:
             self._paused[key] = now + PAUSE_SECONDS

@@ -266,7 +266,7 @@ create unlogged table turnabout.lease (
     queue_id int not null,
     ids bigint[] not null,
     attempts int[] not null,
-    keeps boolean not null default false,  -- what is done is kept in history
+    keeps boolean not null default false,  -- acked messages go to history
     -- the queue's name, while nothing but that is kept of what is done, and no slot held
     plain_queue text collate "C"
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
