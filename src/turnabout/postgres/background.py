@@ -84,8 +84,9 @@ class LateNotices(Background):
             self._wakes_at = math.inf
             seconds = None
             if self._notices.are_pending:
+                # The very figure that `wake` compares: one a little later would wake us each time.
+                self._wakes_at = self._notices.due_at
                 seconds = _seconds_left(self._notices)
-                self._wakes_at = time.monotonic() + seconds
 
 
 class AsyncBackground:

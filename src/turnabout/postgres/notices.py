@@ -22,7 +22,7 @@ from turnabout.words.verb import Change
 PAUSE_SECONDS = 0.004
 ALONE_PAUSE_SECONDS = 0.01
 """The same where the last call found that nobody waits: most of what sends is told to nobody."""
-ENDS_PAUSE_SECONDS = 0.02
+ENDS_PAUSE_SECONDS = 0.05
 """The same where there are only ends of messages: seldom does somebody wait for those, and a call
 for each ack would be a good part of it.
 """
