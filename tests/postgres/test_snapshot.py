@@ -64,7 +64,7 @@ class Passing:
                 [b"%d" % n for n in numbers],
                 [f"c{n % channels:03}" for n in numbers],
                 [more.get("priority", 0)] * len(numbers),
-                [more.get("delay", 0)] * len(numbers),
+                [more["delay"]] * len(numbers) if "delay" in more else None,
                 self.now,
             )
         return ids

@@ -14,7 +14,7 @@ from turnabout.postgres.calls.settling import (
     receipt_arrays,
     result_arrays,
 )
-from turnabout.postgres.everyday import EACH, IN_TURN, LINE, MANY_MAX, everyday
+from turnabout.postgres.everyday import EACH, IN_TURN, LINE, everyday
 from turnabout.words import verbs as v
 from turnabout.words.entities import NO_HEADERS, Delivery, Origin, Peeked, Turn
 from turnabout.words.outcomes import Acked, AckOutcome, Received
@@ -45,19 +45,20 @@ def _looked_for(verb: v.Receive, now: Now) -> Mapping[str, Any] | None:
     return {"queue": verb.queue, "channel": verb.turn.channel, "now": now}
 
 
-def _up_to(most: int) -> Callable[[v.Receive, Now], Mapping[str, Any] | None]:
-    def values(verb: v.Receive, now: Now) -> Mapping[str, Any] | None:
-        if not 0 < verb.max_messages <= most or verb.shard is not None or verb.acks:
-            return None
-        return {
-            "queue": verb.queue,
-            "most": verb.max_messages,
-            "lease_ms": verb.lease_ms,
-            "channel": verb.turn.channel,
-            "now": now,
-        }
+def _some(verb: v.Receive, now: Now) -> Mapping[str, Any] | None:
+    if not verb.max_messages or verb.shard is not None or verb.acks:
+        return None
+    return {
+        "queue": verb.queue,
+        "most": verb.max_messages,
+        "lease_ms": verb.lease_ms,
+        "channel": verb.turn.channel,
+        "now": now,
+    }
 
-    return values
+
+def _one(verb: v.Receive, now: Now) -> Mapping[str, Any] | None:
+    return _some(verb, now) if verb.max_messages == 1 else None
 
 
 _LOOK = everyday("look", _looked_for)
@@ -66,7 +67,7 @@ _LOOK = everyday("look", _looked_for)
 def _next(*, many: bool) -> Callable[[v.Receive, Now], Mapping[str, Any] | None]:
     def values(verb: v.Receive, now: Now) -> Mapping[str, Any] | None:
         acks = verb.acks
-        if not acks or not 0 < verb.max_messages <= MANY_MAX:
+        if not acks or not verb.max_messages:
             return None
         if verb.results or verb.shard is not None or (len(acks) == verb.max_messages == 1) == many:
             return None
@@ -119,14 +120,14 @@ CALLS: dict[type[Any], Call] = {
         _receive_answer,
         _receive_parameters,
         repeatable=True,
-        nowait=f"select * from turnabout.receive_within({_RECEIVE})",
+        nowait=f"select * from turnabout.receive({_RECEIVE}, within => true)",
         without_timers=f"select * from turnabout.receive({_RECEIVE}, check_due => false)",
         everyday=(
-            everyday("receive", _up_to(1), _LOOK),
-            everyday("receive_many", _up_to(MANY_MAX), _LOOK),
+            everyday("receive", _one, _LOOK),
+            everyday("receive_many", _some, _LOOK),
             everyday(
                 "receive_many",
-                _up_to(MANY_MAX),
+                _some,
                 _LOOK,
                 limits="none_awake",
                 open="open_without_policy",

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from turnabout.postgres.call import Call, Now, Rows, call, in_order
-from turnabout.postgres.everyday import MANY_MAX, everyday
+from turnabout.postgres.everyday import everyday
 from turnabout.words import verbs as v
 from turnabout.words.entities import Receipt
 from turnabout.words.errors import BrokenInvariant
@@ -97,7 +97,7 @@ def lease_of_one(queue: str, receipts: Sequence[Receipt], now: Now) -> dict[str,
 
 def lease_of_many(queue: str, receipts: Sequence[Receipt], now: Now) -> dict[str, Any] | None:
     """The same of a whole lease; None: they are not of one."""
-    if not 1 < len(receipts) <= MANY_MAX:
+    if len(receipts) < 2:
         return None
     _, attempt, lease = receipts[0]
     if not lease or any(r[1] != attempt or r[2] != lease for r in receipts):

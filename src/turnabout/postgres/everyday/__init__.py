@@ -1,12 +1,12 @@
 """Everyday statements: a verb's common case as a plain statement beside its function.
 
     receive.sql       one message
-    receive_many.sql  up to MANY_MAX
+    receive_many.sql  several
     look.sql          now and then before these: whether time has brought anything
     ack.sql           one message
-    ack_many.sql      up to MANY_MAX
+    ack_many.sql      several
     next.sql          ack one message and receive the next
-    next_many.sql     ack the messages of a lease and receive the next, up to MANY_MAX
+    next_many.sql     ack the messages of a lease and receive the next ones
     send.sql          one message
     parts/            what several of them are made of: `{{part}}` (source.py)
     waiters.sql       after a change: whether anybody is to be notified of it
@@ -62,9 +62,6 @@ LOOK_MS: Final = 50
 small receive, most of all where many processes share the processors: the function that does it is
 then in no cache. If nothing is ready, it is done anyway.
 """
-
-MANY_MAX: Final = 20
-"""The largest batch of a receive by a plain statement: above, the function is as quick."""
 
 PAUSE_SECONDS: Final = 0.1
 """How long a queue is left to the function where something special is going on: where a statement

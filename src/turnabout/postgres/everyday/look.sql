@@ -32,11 +32,11 @@ where (
             select first.*
             from (values (coalesce($channel::text || chr(1), chr(1114111))), ('')) lap (place)
             cross join lateral (
-                select e.channel, e.priority, case when e.id < 0 then e.at else e.id end as since
-                from turnabout.ready e
-                where e.queue_id = b.id and not e.limited and e.channel >= lap.place collate "C"
-                order by e.channel, e.priority, e.id
-                limit 1
+                {{entry
+                    what = r.channel, r.priority,
+                        case when r.id < 0 then r.at else r.id end as since;
+                    queue = b.id;
+                    after = >= lap.place collate "C"}}
             ) first
             limit 1
         ) next

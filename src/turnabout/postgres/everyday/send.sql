@@ -9,13 +9,12 @@ with facts as materialized (
         and (select 1 from turnabout.channel c where c.queue_id = q.id limit 1) is null
 ),
 put as (
-    insert into turnabout.message (
-        queue_id, channel, priority, sent_at, expires_at, payload, content_type, headers
-    )
-    select f.id, $channel::text, $priority::smallint, f.now,
-        f.now + coalesce($ttl::bigint, f.ttl_ms), $payload::bytea,
-        nullif($type::text, 'application/octet-stream'), $header::text
-    from facts f
+    {{put rows = (
+        select f.id as queue_id, $channel::text as channel, $priority::smallint as priority, f.now,
+            null::bigint as delay, coalesce($ttl::bigint, f.ttl_ms) as ttl,
+            $payload::bytea as payload, $type::text as content_type, $header::text as headers
+        from facts f
+    )}}
     returning id, expires_at, queue_id, priority, channel
 ),
 lined_up as (

@@ -26,8 +26,7 @@ begin
     into epoch_take_from.ids, epoch_take_from.attempts, epoch_take_from.lease,
         epoch_take_from.priorities, epoch_take_from.channels, v_channel, v_served
     from turnabout.receive(
-        epoch_take_from.queue, most, lease_ms, v_start, v_served, null, null, now_ms,
-        bare => true) r;
+        epoch_take_from.queue, most, lease_ms, v_start, v_served, null, null, now_ms) r;
     if ids is null then
         return;
     end if;

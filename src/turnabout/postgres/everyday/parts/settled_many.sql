@@ -3,7 +3,8 @@
     found = select l.ctid, l.queue_id, l.leased_at,
         cardinality(l.ids) = cardinality($ids::bigint[]) as is_whole
     from turnabout.lease l;
-    matching = l.ids @> $ids::bigint[] and $attempt::int = all (l.attempts);
+    matching = (l.ids = $ids::bigint[] or l.ids @> $ids::bigint[])
+        and $attempt::int = all (l.attempts);
     returning = ;
     emptied = {{emptied}},;
     which = m.id = any ($ids::bigint[])}},

@@ -1,6 +1,11 @@
--- The channels in turn, as sql/receive/take_unlimited.sql has it, which explains the statement; but
--- it goes on behind head marks and steps over what has expired. Where a whole turn is shorter than
--- the batch and not all of its channels had their share, the others give once more.
+-- The channels in turn, all by one statement. The skip scan finds the next ones, from `start` on;
+-- at the end of the names it goes on at their start, and a name beyond `start` ends it (tested
+-- outside the probe, where it cannot become a filter that walks every entry). Heads are locked from
+-- where the probe landed on, and taken, but what has expired. A landing on a head mark (an id below
+-- zero, see sql/place/set_head_marks.sql) goes on at its mark, and counts little: there may be
+-- nothing. The scan runs only as far as its channels are asked for. Whether the whole turn is
+-- shorter than a batch, so that each channel has to give more than the quantum, is seen from the
+-- first ones; where even then not all had their share, the others give once more.
 hop (channel, priority, since, lap, is_mark, nr) as (
     select f.start, 0::smallint, 0::bigint, 0, false, 0 from facts f
     union all
@@ -8,16 +13,16 @@ hop (channel, priority, since, lap, is_mark, nr) as (
         hop.nr + case when next.is_mark then 1 else 64 end
     from hop
     cross join lateral (
-        (select r.channel, r.priority, case when r.id < 0 then r.at else r.id end as since, hop.lap,
-            r.id < 0 as is_mark
-        from turnabout.ready r
-        where r.queue_id = (select f.id from facts f) and not r.limited and r.channel > hop.channel
-        order by r.channel, r.priority, r.id limit 1)
+        ({{entry
+            what = r.channel, r.priority, case when r.id < 0 then r.at else r.id end as since,
+                hop.lap, r.id < 0 as is_mark;
+            queue = (select f.id from facts f);
+            after = > hop.channel}})
         union all
-        (select r.channel, r.priority, case when r.id < 0 then r.at else r.id end, 1, r.id < 0
-        from turnabout.ready r
-        where hop.lap = 0 and r.queue_id = (select f.id from facts f) and not r.limited
-        order by r.channel, r.priority, r.id limit 1)
+        ({{entry
+            what = r.channel, r.priority, case when r.id < 0 then r.at else r.id end, 1, r.id < 0;
+            queue = (select f.id from facts f);
+            after = >= '' and hop.lap = 0}})
         limit 1
     ) next
     where hop.nr < 64 * $most and (next.lap = 0 or next.channel <= (select f.start from facts f))
@@ -59,7 +64,7 @@ gone as (
             limit (select s.given from share s)
             for update skip locked
         ) head
-        where {{open}}
+        where {open}
         limit $most
     ))
     returning r.id

@@ -4,18 +4,14 @@ gone as (
     delete from turnabout.ready r
     where r.ctid = coalesce(
             (
-                select e.ctid from turnabout.ready e
-                where e.queue_id = (select f.id from facts f) and not e.limited
-                    and e.channel > coalesce($channel::text, chr(1114111)) collate "C"
-                order by e.channel, e.priority, e.id
-                limit 1
+                {{entry
+                    what = r.ctid;
+                    queue = (select f.id from facts f);
+                    after = > coalesce($channel::text, chr(1114111)) collate "C"}}
                 for update skip locked
             ),
             (
-                select e.ctid from turnabout.ready e
-                where e.queue_id = (select f.id from facts f) and not e.limited
-                order by e.channel, e.priority, e.id
-                limit 1
+                {{entry what = r.ctid; queue = (select f.id from facts f); after = >= ''}}
                 for update skip locked
             )
         )

@@ -5,13 +5,11 @@ hop (channel, nr, place) as (
     select next.channel, hop.nr + 1, next.place
     from hop
     cross join lateral (
-        select e.channel, e.ctid as place
-        from turnabout.ready e
-        where e.queue_id = (select f.id from facts f) and not e.limited and e.channel > hop.channel
-            and e.id + 0 > 0
-            and (e.expires_at is null or e.expires_at > (select f.now from facts f))
-        order by e.channel, e.priority, e.id
-        limit 1
+        {{entry
+            what = r.channel, r.ctid as place;
+            queue = (select f.id from facts f);
+            after = > hop.channel and r.id + 0 > 0
+                and (r.expires_at is null or r.expires_at > (select f.now from facts f))}}
         for update skip locked
     ) next
     where hop.nr < $most::int

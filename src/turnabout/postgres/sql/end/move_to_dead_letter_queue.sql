@@ -10,19 +10,7 @@ begin
     if queue.events = 'all' then
         perform turnabout.note_events(queue, ids, 'dead', now_ms);
     end if;
-    if coalesce(queue.history_failed_ms, queue.history_ms) > 0 then
-        insert into turnabout.history (
-            id, sent_at, leased_at, finished_at, queue_id, attempt, failures, crashes, outcome,
-            channel, error, payload, content_type, headers
-        )
-        select m.id, m.sent_at, m.leased_at, now_ms, queue.id, m.attempt, m.failures, m.crashes,
-            2, m.channel, m.last_error,
-            case when queue.history_payload then m.payload end,
-            case when queue.history_payload then turnabout.type_of(m.content_type) end,
-            case when queue.history_payload then m.headers end
-        from turnabout.message m
-        where m.id = any (ids);
-    end if;
+    perform turnabout.keep_history(queue, ids, 2, now_ms);
     insert into turnabout.tally (queue_id, dead) values (queue.id, cardinality(ids));
 
     select array_agg(m.id), array_agg(json_build_object(

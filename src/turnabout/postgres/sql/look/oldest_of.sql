@@ -15,10 +15,7 @@ begin
         (
             select m.sent_at
             from (
-                select r.id from turnabout.ready r
-                where r.queue_id = oldest_of.queue_id and not r.limited and r.id > 0
-                order by r.channel, r.priority, r.id
-                limit 1
+                {{entry what = r.id; queue = oldest_of.queue_id; after = >= '' and r.id > 0}}
             ) first
             join turnabout.message m on m.id = first.id
         ),

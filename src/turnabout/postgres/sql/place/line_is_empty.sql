@@ -15,10 +15,7 @@ begin
                 ) is not null
             from hop
             cross join lateral (
-                select r.* from turnabout.ready r
-                where r.queue_id = line_is_empty.queue_id and not r.limited
-                    and r.channel >= hop.place
-                order by r.channel, r.priority, r.id limit 1
+                {{entry what = r.*; queue = line_is_empty.queue_id; after = >= hop.place}}
             ) next
             where not hop.is_left
         )

@@ -46,13 +46,9 @@ begin
             )::int
         from hop
         cross join lateral (
-            (select r.channel, hop.lap from turnabout.ready r
-            where r.queue_id = queue.id and not r.limited and r.channel > hop.channel
-            order by r.channel limit 1)
+            ({{entry what = r.channel, hop.lap; queue = queue.id; after = > hop.channel}})
             union all
-            (select r.channel, 1 from turnabout.ready r
-            where hop.lap = 0 and r.queue_id = queue.id and not r.limited
-            order by r.channel limit 1)
+            ({{entry what = r.channel, 1; queue = queue.id; after = >= '' and hop.lap = 0}})
             limit 1
         ) next
         where hop.nr < v_visits and (next.lap = 0 or next.channel <= start collate "C")

@@ -11,12 +11,15 @@
 -- jumps and receivers that walk the same channels meet less often. When a whole turn gave less than
 -- asked for, another goes over the channels that had more.
 --
--- `bare` leaves out payloads, headers and states, for a caller that reads them elsewhere. Without
--- `check_due` what has become due is not looked for unless nothing else is there: for callers that
--- did so a moment ago.
---
 -- With `ids` these are acked first, as `ack` does it, in the same transaction: a channel that one
 -- of them kept closed is open for this receive.
+--
+-- `within` a transaction that goes on afterwards, as that of a caller's own work, nothing is waited
+-- for, and what has become due is not looked for unless nothing else is there. Where channels have
+-- limits, receive locks the rows of those that it looks at, and looks at more and more of them
+-- while it meets rows that others hold; there they would stay locked, and nobody else could use
+-- these channels. So it looks first and undoes that, which frees all these rows; then it starts
+-- right before the channel that had something.
 --
 -- One row per message. A last row without an id tells more: if it is alone, `at` says when it is
 -- worth asking again; else where the turn goes on (`channel`, and in `attempt` how often it was
@@ -36,21 +39,21 @@ create or replace function turnabout.receive(
     leases bigint[] default null,
     results turnabout.kept[] default null,
     result_types turnabout.content_type[] default null,
-    bare boolean default false,
-    check_due boolean default true
+    check_due boolean default true,
+    within boolean default false
 ) returns setof turnabout.delivery
 language plpgsql as $$
 declare
     v_queue_id int;
     v_lease_ms bigint;
-    v_keeps boolean;
-    v_plain_queue text;
     v_walked bigint;
     v_found boolean := false;
     v_plain boolean;  -- nothing special is going on
     v_now bigint := coalesce(receive.now_ms, turnabout.clock_ms());
     -- Without a turn: after the last possible name, and so around to the first.
     v_start text collate "C" := coalesce(receive.turn, repeat(chr(1114111), 64));
+    v_channel text;
+    v_last int;
     v_queue turnabout.queue;
     v_acked turnabout.delivery;
 begin
@@ -61,7 +64,7 @@ begin
         insert into turnabout.recent_change (queue_id, queue)
         select q.id, q.name from turnabout.queue q where q.name = receive.queue;
     end if;
-    if receive.check_due and exists (
+    if receive.check_due and not receive.within and exists (
         select from turnabout.recent_change c where c.queue = receive.queue
     ) then
         perform turnabout.settle_changes(receive.queue, receive.now_ms, false);
@@ -69,16 +72,46 @@ begin
 
     if receive.ids is not null then
         v_acked.headers := to_json(turnabout.ack(
-            receive.queue, receive.ids, receive.attempts, receive.now_ms, true, receive.results,
-            receive.result_types, receive.leases));
+            receive.queue, receive.ids, receive.attempts, receive.now_ms, not receive.within,
+            receive.results, receive.result_types, receive.leases));
+    end if;
+
+    if receive.within and exists (
+        select from turnabout.queue q
+        where q.name = receive.queue
+            and (q.limited or q.queue_limited
+                or exists (select from turnabout.channel c where c.queue_id = q.id))
+    ) then
+        -- Which channel has something that nobody holds? Undone by an error.
+        begin
+            select d.channel into v_channel
+            from turnabout.receive(
+                receive.queue, 1, receive.lease_ms, receive.turn, receive.served, receive.shard,
+                receive.shards, receive.now_ms) d
+            where d.id is not null;
+            raise exception 'looked only' using errcode = 'PQ000';
+        exception
+            when sqlstate 'PQ000' then null;
+        end;
+        -- The place right before it: before the first of all names, that is after the last one.
+        if v_channel is not null then
+            receive.served := 0;
+            v_last := ascii(right(v_channel, 1));
+            v_start := case
+                when v_channel = '' then repeat(chr(1114111), 64)
+                when v_last = 1 then left(v_channel, -1)
+                else left(v_channel, -1)
+                    || chr(case v_last when 57344 then 55295 else v_last - 1 end)
+                    || repeat(chr(1114111), 64)
+            end;
+        end if;
     end if;
 
     -- 1. The queue, and whether nothing special is going on: it has no limits, no channel has or
     --    had a policy, nobody wants all events, and time has brought nothing: no message that is
     --    due, no lease that ran out, none that has expired. (Scalar subqueries, as `exists` could
     --    become a hash of all rows.)
-    select q.id, coalesce(receive.lease_ms, q.lease_ms), q.history_ms > 0,
-        case when q.history_ms = 0 or not q.history_payload then q.name end,
+    select q.id, coalesce(receive.lease_ms, q.lease_ms),
         not q.paused and not q.limited and not q.queue_limited and q.events <> 'all'
             and receive.shards is null and (
                 select 1 from turnabout.channel c where c.queue_id = q.id limit 1
@@ -89,12 +122,12 @@ begin
                 where r.queue_id = q.id and r.expires_at > 0 and r.expires_at <= v_now
                 limit 1
             ) is null
-    into v_queue_id, v_lease_ms, v_keeps, v_plain_queue, v_plain
+    into v_queue_id, v_lease_ms, v_plain
     from turnabout.queue q
     cross join turnabout.whole
     where q.name = receive.queue;
 
-    if v_plain and receive.check_due then
+    if v_plain and receive.check_due and not receive.within then
         select (
                 select 1 from turnabout.lease l
                 where l.queue_id = q.id and l.until <= v_now and l.until > q.timers_since limit 1
@@ -111,35 +144,29 @@ begin
     end if;
 
     -- 2. The everyday case; and all others, also where others hold what is there.
-    if v_plain and receive.max_messages between 1 and 20 and not receive.bare then
+    if v_plain and receive.max_messages > 0 then
         v_walked := turnabout.line_walked();
         return query
         {{receive_many
             queue = receive.queue;
-            channel = receive.turn;
+            channel = v_start;
             most = receive.max_messages;
             lease_ms = v_lease_ms;
             now = v_now}};
         v_found := found;
-        if v_found and turnabout.line_walked() > v_walked + 160 then
+        if v_found and turnabout.line_walked() > v_walked + 112
+            + 16 * receive.max_messages / turnabout.quantum(receive.max_messages)
+        then
             perform turnabout.set_head_marks(v_queue_id, l.ids)
             from turnabout.lease l
             where l.id = currval('turnabout.lease_number');
         end if;
-    elsif v_plain then
-        return query select * from turnabout.lease_taken(
-            v_queue_id,
-            (turnabout.take_unlimited(
-                v_queue_id, receive.max_messages, turnabout.quantum(receive.max_messages), v_start,
-                false, v_now)).ids,
-            v_now, v_lease_ms, receive.bare, v_plain_queue, v_keeps);
-        v_found := found;
     end if;
     if not v_found then
         v_queue := turnabout.find_queue(receive.queue);
         return query select * from turnabout.receive_with_limits(
             v_queue, receive.max_messages, coalesce(receive.lease_ms, v_queue.lease_ms), v_start,
-            receive.served, receive.shard, receive.shards, v_now, receive.now_ms, receive.bare);
+            receive.served, receive.shard, receive.shards, v_now, receive.now_ms);
     end if;
     if v_acked.headers is not null then
         return next v_acked;

@@ -3,7 +3,7 @@
 -- `at_ms` is the clock that was passed in, if any.
 create or replace function turnabout.receive_with_limits(
     queue turnabout.queue, max_messages int, lease_ms bigint, start text, served int, shard int,
-    shards int, now_ms bigint, at_ms bigint, bare boolean
+    shards int, now_ms bigint, at_ms bigint
 ) returns setof turnabout.delivery
 language plpgsql as $$
 declare
@@ -36,7 +36,7 @@ begin
     if queue.queue_limited then
         perform turnabout.pay_queue_limit(queue, v_open.own, v_ids, v_at);
     end if;
-    return query select * from turnabout.lease_taken(queue.id, v_ids, v_at, lease_ms, bare);
+    return query select * from turnabout.lease_taken(queue.id, v_ids, v_at, lease_ms);
     if not found and v_most = 0 and max_messages > 0 then
         select least(n.at, v_open.opens_at - v_at) into v_turn.at
         from turnabout.nothing_ready(queue, v_at, null) n;

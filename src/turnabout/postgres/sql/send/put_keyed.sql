@@ -23,7 +23,7 @@ begin
             coalesce(u.channel, '') as channel,
             coalesce(u.priority, 0::smallint) as priority,
             coalesce(u.delay, queue.delay_ms) as delay,
-            now_ms + coalesce(u.ttl, queue.ttl_ms) as expires_at,
+            coalesce(u.ttl, queue.ttl_ms) as ttl,
             coalesce(u.type, content_type) as content_type,
             coalesce(u.mode, queue.dedup_mode) as mode,
             coalesce(u.wide, queue.dedup_window_ms) as wide,
@@ -56,20 +56,16 @@ begin
         elsif v_what = 'replace' then
             perform turnabout.replace_message(
                 queue, v_id, v_one.payload, v_one.content_type, v_one.headers, v_one.priority,
-                v_one.delay, v_one.expires_at, now_ms);
+                v_one.delay, now_ms + v_one.ttl, now_ms);
             if v_id <> all (v_put) then
                 v_replaced := v_replaced || v_id;
             end if;
             replaced := replaced || (v_one.nr - 1)::int;
         else
-            insert into turnabout.message (
-                queue_id, channel, priority, at, sent_at, expires_at, payload, content_type, headers
-            )
-            values (
-                queue.id, v_one.channel, v_one.priority,
-                case when v_one.delay > 0 then now_ms + v_one.delay end, now_ms, v_one.expires_at,
-                v_one.payload, nullif(v_one.content_type, 'application/octet-stream'), v_one.headers
-            )
+            {{put rows = (
+                select queue.id as queue_id, v_one.channel, v_one.priority, now_ms as now,
+                    v_one.delay, v_one.ttl, v_one.payload, v_one.content_type, v_one.headers
+            )}}
             returning id into v_id;
             if v_one.key is not null then
                 insert into turnabout.dedup (queue_id, scope, key, message_id, until_ms)

@@ -32,18 +32,15 @@ create or replace function turnabout.send(
 )
 language plpgsql as $$
 declare
-    v_queue turnabout.queue;  -- read only where more than the next seven is needed
+    v_queue turnabout.queue;  -- read only where more than the next five is needed
     v_queue_id int;
-    v_fifo boolean;
-    v_limited boolean;
     v_delay_ms bigint;
     v_ttl_ms bigint;
     v_max_messages int;
     v_events boolean;
     v_now bigint := coalesce(send.now_ms, turnabout.clock_ms());
     v_rows boolean;
-    v_id bigint;
-    v_channels text[];
+    v_plain boolean;
 begin
     -- 0. This may write to the queue as it is read here (see settle_changes). Where the snapshot is
     --    older, the queue must not have been deleted since.
@@ -73,9 +70,9 @@ begin
         return;
     end if;
     for i in 1 .. 2 loop
-        select q.id, q.fifo, q.limited, q.delay_ms, q.ttl_ms, q.max_messages, q.events = 'all',
+        select q.id, q.delay_ms, q.ttl_ms, q.max_messages, q.events = 'all',
             q.limited or exists (select from turnabout.channel c where c.queue_id = q.id)
-        into v_queue_id, v_fifo, v_limited, v_delay_ms, v_ttl_ms, v_max_messages, v_events, v_rows
+        into v_queue_id, v_delay_ms, v_ttl_ms, v_max_messages, v_events, v_rows
         from turnabout.queue q
         where q.name = send.queue;
         exit when found;
@@ -103,101 +100,39 @@ begin
         end if;
     end if;
 
-    -- 2. Insert, in the order given: ids grow in that order. What each is, and where it stands. In
-    --    the everyday case, where nothing is limited or due later, by smaller statements.
-    if v_rows or send.delays is not null or v_delay_ms > 0 then
-        with put as (
-            insert into turnabout.message (
-                queue_id, channel, priority, at, sent_at, expires_at, payload, content_type, headers
-            )
-            select v_queue_id, m.channel, m.priority,
-                case when m.delay > 0 then v_now + m.delay end, v_now, v_now + m.ttl, m.payload,
-                nullif(m.content_type, 'application/octet-stream'), m.headers
-            from (
-                select u.nr, u.payload, u.headers,
-                    coalesce(u.channel, '') as channel,
-                    coalesce(u.priority, 0::smallint) as priority,
-                    coalesce(u.delay, v_delay_ms) as delay,
-                    coalesce(u.ttl, v_ttl_ms) as ttl,
-                    coalesce(u.content_type, send.content_type) as content_type
-                from unnest(
-                    send.payloads, send.channels, send.priorities, send.delays, send.header_texts,
-                    send.content_types, send.ttls
-                ) with ordinality u (
-                    payload, channel, priority, delay, headers, content_type, ttl, nr
-                )
-            ) m
-            order by m.nr
-            returning message.id, message.channel, message.priority, message.at, message.expires_at,
-                v_limited or v_rows and (
-                    select 1 from turnabout.channel c
-                    where c.queue_id = v_queue_id and c.name = message.channel
-                ) is not null as limited
-        ),
-        scheduled as (
-            insert into turnabout.scheduled (
-                id, at, since, expires_at, queue_id, priority, limited, channel
-            )
-            select put.id, put.at, v_now, put.expires_at, v_queue_id, put.priority, put.limited,
-                put.channel
-            from put
-            where put.at is not null and not v_fifo
-        ),
-        ready as (
-            insert into turnabout.ready (id, at, expires_at, queue_id, priority, limited, channel)
-            select put.id, put.at, put.expires_at, v_queue_id, put.priority, put.limited,
-                put.channel
-            from put
-            where put.at is null or v_fifo
-        )
-        select array_agg(put.id order by put.id),
-            array_agg(distinct put.channel) filter (where put.limited)
-        into ids, v_channels
-        from put;
-    elsif cardinality(send.payloads) = 1 then
-        insert into turnabout.message (
-            queue_id, channel, priority, sent_at, expires_at, payload, content_type, headers
-        )
-        values (
-            v_queue_id, coalesce(send.channels[1], ''), coalesce(send.priorities[1], 0::smallint),
-            v_now, v_now + coalesce(send.ttls[1], v_ttl_ms), send.payloads[1],
-            nullif(coalesce(send.content_types[1], send.content_type), 'application/octet-stream'),
-            send.header_texts[1]
-        )
-        returning message.id into v_id;
-        insert into turnabout.ready (id, expires_at, queue_id, priority, limited, channel)
-        values (
-            v_id, v_now + coalesce(send.ttls[1], v_ttl_ms), v_queue_id,
-            coalesce(send.priorities[1], 0::smallint), false, coalesce(send.channels[1], '')
-        );
-        ids := array[v_id];
-    else
-        with put as (
-            insert into turnabout.message (
-                queue_id, channel, priority, sent_at, expires_at, payload, content_type, headers
-            )
-            select v_queue_id, coalesce(u.channel, ''), coalesce(u.priority, 0::smallint), v_now,
-                v_now + coalesce(u.ttl, v_ttl_ms), u.payload,
-                nullif(coalesce(u.content_type, send.content_type), 'application/octet-stream'),
-                u.headers
+    -- 2. Insert, in the order given: ids grow in that order. Where nothing is limited or due later,
+    --    they have their places by the same statement.
+    v_plain := not v_rows and send.delays is null and v_delay_ms = 0;
+    with put as (
+        {{put rows = (
+            select v_queue_id as queue_id, coalesce(u.channel, '') as channel,
+                coalesce(u.priority, 0::smallint) as priority, v_now as now,
+                coalesce(u.delay, v_delay_ms) as delay, coalesce(u.ttl, v_ttl_ms) as ttl,
+                u.payload, coalesce(u.content_type, send.content_type) as content_type, u.headers,
+                u.nr
             from unnest(
-                send.payloads, send.channels, send.priorities, send.header_texts,
+                send.payloads, send.channels, send.priorities, send.delays, send.header_texts,
                 send.content_types, send.ttls
-            ) with ordinality u (payload, channel, priority, headers, content_type, ttl, nr)
-            order by u.nr
-            returning message.id, message.channel, message.priority, message.expires_at
-        ),
-        ready as (
-            insert into turnabout.ready (id, expires_at, queue_id, priority, limited, channel)
-            select put.id, put.expires_at, v_queue_id, put.priority, false, put.channel from put
-        )
-        select array_agg(put.id order by put.id) into ids from put;
+            ) with ordinality u (
+                payload, channel, priority, delay, headers, content_type, ttl, nr
+            )
+        )}}
+        order by m.nr
+        returning message.id, message.channel, message.priority, message.expires_at
+    ),
+    ready as (
+        insert into turnabout.ready (id, expires_at, queue_id, priority, limited, channel)
+        select put.id, put.expires_at, v_queue_id, put.priority, false, put.channel
+        from put
+        where v_plain
+    )
+    select array_agg(put.id order by put.id) into ids from put;
+    if not v_plain then
+        select q.* into v_queue from turnabout.queue q where q.id = v_queue_id;
+        perform turnabout.give_places(v_queue, ids, v_now);
     end if;
 
-    -- 3. Tell limited channels, and count.
-    if v_channels is not null then
-        insert into turnabout.wake (queue_id, channel) select v_queue_id, unnest(v_channels);
-    end if;
+    -- 3. Count.
     insert into turnabout.tally (queue_id, sent) values (v_queue_id, cardinality(send.payloads));
     if v_events then
         select q.* into v_queue from turnabout.queue q where q.id = v_queue_id;

@@ -16,9 +16,7 @@ language plpgsql
 set lock_timeout = '50ms'
 as $$
 declare
-    v_queue_id int;
-    v_history_ms bigint;
-    v_plain boolean;  -- of what ends nothing is kept but the common columns of history
+    v_queue turnabout.queue := turnabout.find_queue(ack.queue, false);
     v_attempt int;
     v_leased_at bigint;
     v_ids bigint[] := ack.ids;
@@ -26,79 +24,47 @@ declare
     v_count int;
     v_now bigint := coalesce(ack.now_ms, turnabout.clock_ms());
 begin
-    -- 1. The queue; and the lease, where it is one of all. A transaction that has written nothing
-    --    yet holds no row, so nobody waits for it and it may wait, a little.
+    -- 1. The lease, where it is one of all. A transaction that has written nothing yet holds no
+    --    row, so nobody waits for it and it may wait, a little.
     wait_for_locks := wait_for_locks and cardinality(ack.leases) = 1
         and ack.attempts[1] = all (ack.attempts) and pg_current_xact_id_if_assigned() is null;
-    select q.id, q.history_ms,
-        not q.history_payload and not q.limited and not q.queue_limited and q.events <> 'all'
-            and ack.results is null and (
-                select 1 from turnabout.channel c where c.queue_id = q.id limit 1
-            ) is null
-    into v_queue_id, v_history_ms, v_plain
-    from turnabout.queue q where q.name = ack.queue;
-    if not found then
-        perform turnabout.find_queue(ack.queue, false);
-    end if;
     if wait_for_locks then
         -- As nearly always, all of the lease ends: it goes. (It stays if anything is not held.)
         delete from turnabout.lease l
-        where l.id = ack.leases[1] and l.queue_id + 0 = v_queue_id
+        where l.id = ack.leases[1] and l.queue_id + 0 = v_queue.id
             and cardinality(l.ids) = cardinality(ack.ids)
             and turnabout.lease_holds(l.ids, l.attempts, ack.ids, ack.attempts[1])
         returning l.leased_at into v_leased_at;
         if not found then
             select l.leased_at into v_leased_at from turnabout.lease l
-            where l.id = ack.leases[1] and l.queue_id + 0 = v_queue_id
+            where l.id = ack.leases[1] and l.queue_id + 0 = v_queue.id
                 and turnabout.lease_holds(l.ids, l.attempts, ack.ids, ack.attempts[1]);
         end if;
     end if;
     if v_leased_at is not null then
         v_attempt := ack.attempts[1];
     else
-        v_leases := turnabout.leases_of(v_queue_id, ack.ids, ack.attempts, ack.leases);
-        v_ids := turnabout.lock_leases(v_queue_id, ack.ids, ack.attempts, v_leases);
+        v_leases := turnabout.leases_of(v_queue.id, ack.ids, ack.attempts, ack.leases);
+        v_ids := turnabout.lock_leases(v_queue.id, ack.ids, ack.attempts, v_leases);
     end if;
 
-    -- 2. End them. In the everyday case nothing has to be known of them but their number.
-    if v_plain and v_leased_at is not null then
-        if v_history_ms = 0 then
-            delete from turnabout.message m
-            where m.id = any (v_ids) and m.attempt = v_attempt - 1 and m.queue_id + 0 = v_queue_id;
-        else
-            with gone as (
-                delete from turnabout.message m
-                where m.id = any (v_ids) and m.attempt = v_attempt - 1
-                    and m.queue_id + 0 = v_queue_id
-                returning m.id, m.sent_at, m.failures, m.crashes, m.channel, m.last_error
-            )
-            insert into turnabout.history (
-                id, sent_at, leased_at, finished_at, queue_id, attempt, failures, crashes, outcome,
-                channel, error
-            )
-            select g.id, g.sent_at, v_leased_at, v_now, v_queue_id, v_attempt, g.failures,
-                g.crashes, 1, g.channel, g.last_error
-            from gone g;
-        end if;
-        get diagnostics v_count = row_count;
-    else
-        v_count := turnabout.end_done(
-            turnabout.find_queue(ack.queue, false), v_ids, v_attempt, v_now, ack.ids,
-            case when v_leased_at is not null then array[v_leased_at]
-                else turnabout.leased_times(v_leases) end,
-            ack.results, ack.result_types);
-        if v_count = cardinality(ack.ids) and v_leased_at is null then
-            perform turnabout.drop_leases(v_leases, v_count);
-        end if;
+    -- 2. End them.
+    v_count := turnabout.end_done(
+        v_queue, v_ids, v_attempt, v_now, ack.ids,
+        case when v_leased_at is not null then array[v_leased_at]
+            else turnabout.leased_times(v_leases) end,
+        ack.results, ack.result_types);
+    if v_count = cardinality(ack.ids) and v_leased_at is null then
+        perform turnabout.drop_leases(v_leases, v_count);
     end if;
     if v_count > 0 then
-        insert into turnabout.tally (queue_id, done) values (v_queue_id, v_count);
+        insert into turnabout.tally (queue_id, done) values (v_queue.id, v_count);
     end if;
     if v_count = cardinality(ack.ids) then
         return null;
     elsif v_leased_at is not null then
         perform turnabout.not_all_held();
     end if;
-    return turnabout.places_of_lost(v_queue_id, ack.ids, v_ids);
+    return turnabout.places_of_lost(v_queue.id, ack.ids, v_ids);
 end
 $$;
