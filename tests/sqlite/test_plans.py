@@ -36,7 +36,7 @@ held held, finish keep, finish drop, finish drop_held, finish keep_dead, finish 
   defer put_back, fail put_back, extend extend, release release, receive crash,
   queue count_done_if_same, receive lease, receive stale, receive crash_at_end, event note,
   dedup replace, finish block, cancel request, retry retry, endings unfinished: INTEGER PRIMARY KEY
-finish keep_held: INTEGER PRIMARY KEY, INTEGER PRIMARY KEY
+finish keep_held, finish keep_one_held: INTEGER PRIMARY KEY, INTEGER PRIMARY KEY
 receive timers: {DUE}, {DUE}, channel_timer (queue_id=? AND wake_at>? AND wake_at<?), {STALE}
 receive due: INTEGER PRIMARY KEY, message_timer (queue_id=? AND status=? AND at>?
 receive expired: {DUE}

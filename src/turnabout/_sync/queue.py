@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -130,23 +129,22 @@ class Queue(QueueAdmin):
         """
         limits.milliseconds(wait_seconds, "wait_seconds", limits.WAIT_SECONDS_MAX)
         receipts = receipts_of(acks)
-        verb = replace(
-            self._receive(max_messages, lease_seconds, shard),
-            acks=receipts,
-            results=results_of(receipts, results),
-        )
+        acked = receipts, results_of(receipts, results)
+        verb = self._receive(max_messages, lease_seconds, shard, *acked)
         received = self._received(verb, wait_seconds)
         messages = [Message(self, d) for d in received.deliveries]
         return Batch(messages, received.retry_after_ms, received.acked)
 
     def _receive(
-        self, max_messages: int, lease_seconds: float | None, shard: tuple[int, int] | None
+        self, max_messages: int, lease: float | None, shard: tuple[int, int] | None, *acked: Any
     ) -> v.Receive:
         return v.Receive(
             self.name,
             limits.whole(max_messages, "max_messages", 1, limits.RECEIVE_MESSAGES_MAX),
-            None if lease_seconds is None else limits.lease_ms(lease_seconds),
+            None if lease is None else limits.lease_ms(lease),
             None if shard is None else Shard(*shard),
+            v.FIRST_TURN,
+            *acked,
         )
 
     def _received(self, verb: v.Receive, wait_seconds: float) -> o.Received:

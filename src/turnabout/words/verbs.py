@@ -95,7 +95,8 @@ class Receive(Verb[o.Received]):
     """One for each receipt, or none at all."""
 
     def __post_init__(self) -> None:
-        limits.one_each(self.results or self.acks, self.acks)
+        if self.results:
+            limits.one_each(self.results, self.acks)
 
     def apart(self) -> tuple[Ack, Receive]:
         """The same as two verbs."""

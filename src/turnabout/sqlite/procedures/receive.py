@@ -28,6 +28,8 @@ from turnabout.words.outcomes import AckOutcome, Received
 from turnabout.words.verbs import Ack, Receive
 
 _SQL = statements("receive")
+_NEXT = f"{DELIVERIES['next']} and exists ({_SQL['is_quiet']})"
+"""The next message, where it is quiet: a round robin in one statement."""
 _STALE, _STALE_ROUNDS = 1_000, 5
 _delivery: Callable[[Sequence[Any]], Delivery]
 _delivery = partial(tuple.__new__, Delivery)  # pyright: ignore[reportUnknownMemberType]
@@ -39,10 +41,12 @@ def receive(connection: Connection, verb: Receive, now: int) -> Received:
     acked: tuple[AckOutcome, ...] = ()
     if verb.acks:
         acked = ack(connection, Ack(verb.queue, verb.acks, verb.results), now)
-    queue, turn = _quiet(connection, verb.queue, now), None
-    if queue is not None and verb.max_messages == 1 and verb.shard is None:
-        chosen = _next(connection, queue, verb)
-    else:
+    queue, turn = _unlimited(connection, verb.queue), None
+    is_next = queue is not None and verb.max_messages == 1 and verb.shard is None
+    chosen = _quiet(connection, _NEXT, queue, verb, now) if queue and is_next else []
+    if queue and not (chosen or _quiet(connection, _SQL["is_quiet"], queue, verb, now)):
+        queue = None
+    if queue is None or not is_next:
         robin: RoundRobin | None
         if queue is not None:
             robin = RoundRobin(connection, queue, verb, now, DELIVERIES)
@@ -62,22 +66,17 @@ def receive(connection: Connection, verb: Receive, now: int) -> Received:
     return Received(tuple([_delivery(row + lease) for row in chosen]), turn=turn, acked=acked)
 
 
-def _quiet(connection: Connection, name: str, now: int) -> Queue | None:
-    """The queue's row, but for its counts, if no limit and no timer has a say now."""
+def _unlimited(connection: Connection, name: str) -> Queue | None:
+    """The queue's row as it was when it was last read, if no limit had a say then."""
     queue = _queue.known(connection, name)
-    if queue is None or queue["is_limited"] or queue["paused"] or queue["has_channels"]:
-        return None
-    if queue["has_own_limits"]:
-        return None
+    has_a_say = ("is_limited", "paused", "has_channels", "has_own_limits")
+    return None if queue is None or any(map(queue.__getitem__, has_a_say)) else queue
+
+
+def _quiet(connection: Connection, step: str, queue: Queue, verb: Receive, now: int) -> list[Row]:
+    """What a step finds, if that is still so, and no timer has a say now."""
     asked = {"queue": queue["id"], "version": queue["version"], "now": now}
-    is_quiet = connection.execute(_SQL["is_quiet"], asked).fetchone()
-    return None if is_quiet is None else queue
-
-
-def _next(connection: Connection, queue: Queue, verb: Receive) -> list[Row]:
-    """The next message, where no limit and no timer has a say: a round robin in one statement."""
-    asked = {"queue": queue["id"], "channel": verb.turn.channel}
-    return connection.tuples(DELIVERIES["next"], asked)
+    return connection.tuples(step, {**asked, "channel": verb.turn.channel})
 
 
 def _empty_ms(connection: Connection, queue: Queue, now: int) -> int | None:

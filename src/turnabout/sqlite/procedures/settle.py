@@ -272,8 +272,9 @@ def _ack_plainly(
     if queue["history_ms"]:
         if queue["history_payload"] or verb.results:
             return False
-        asked = {"queue": queue["id"], "attempt": attempts[0], "now": now, "ids": str([*ids])}
-        kept = connection.execute(_finish.SQL["keep_held"], asked).rowcount
+        step, named = ("keep_one_held", ids[0]) if count == 1 else ("keep_held", str([*ids]))
+        asked = {"queue": queue["id"], "attempt": attempts[0], "now": now, "ids": named}
+        kept = connection.execute(_finish.SQL[step], asked).rowcount
         if kept < count:
             return _start_over(kept)
     held = among(_finish.SQL["drop_held"], (), ids, (queue["id"], attempts[0]))

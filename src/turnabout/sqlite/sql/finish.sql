@@ -13,7 +13,7 @@ select message.queue_id, :after + ended.key + 1, message.id, message.channel, :o
 from json_each(:ids) as ended
 cross join turnabout_message as message on message.id = ended.value and message.queue_id = :queue;
 
--- name: keep_held
+-- name: keep_held, keep_one_held
 -- The same for those that are leased at this attempt, and not limited. They are done.
 insert or fail into turnabout_history (
   queue_id, seq, id, channel, outcome, attempt, failures, crashes, sent_at, leased_at,
@@ -23,7 +23,8 @@ select message.queue_id, queue.done + queue.dead + queue.cancelled + ended.key +
   message.channel, 'done', message.attempt, message.failures, message.crashes, message.sent_at,
   message.leased_at, :now, message.last_error
 from turnabout_queue as queue
-cross join json_each(:ids) as ended
+cross join json_each(:ids) as ended  -- only: keep_held
+cross join (select 0 as key, :ids as value) as ended  -- only: keep_one_held
 cross join turnabout_message as message
   on message.id = ended.value and message.queue_id = queue.id
     and message.status = 2 and message.attempt = :attempt and message.limited = 0

@@ -1,8 +1,7 @@
 -- Receive: timers, wakes, channels in turn, leases.
 
 -- name: is_quiet
--- A row, if the queue's settings are of this version, no channel of it is limited, nothing is due,
--- and the inbox is empty.
+-- A row, if the version still holds, no channel is limited, nothing is due, the inbox is empty.
 select 1 from turnabout_queue as queue
 where id = :queue and version = :version
   and not exists (select 1 from turnabout_inbox)
