@@ -280,5 +280,5 @@ def test_a_handler_s_connection_is_kept_until_the_server_hangs_up(url):
     assert second is not first
     assert first.closed
     connections.put_back(second, keep=True)
-    asyncio.run(connections.close())
+    connections.close()
     assert second.closed

@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.tidy.test_tree import ROOT, sources, text_of
 
 LINES_MAX = {
-    "core": 28_518,
+    "core": 28_491,
     "slice dev": 2_424,
     "slice move": 1_555,
     "slice pipeline": 10_425,

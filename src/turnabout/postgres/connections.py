@@ -6,9 +6,9 @@ import os
 import selectors
 import socket
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg.pq import TransactionStatus
@@ -17,83 +17,74 @@ from turnabout.postgres._sync.joined import PostgresJoined
 from turnabout.postgres.errors import translated
 from turnabout.postgres.joined import Now
 from turnabout.postgres.url import PostgresOptions, address
+from turnabout.store import OnLoop
 from turnabout.words.errors import Disconnected
 from turnabout.words.urls import without_secrets
 from turnabout.words.verb import Change
 from turnabout.words.verbs import Verb
 
 _Connection = psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
+C = TypeVar("C", bound=_Connection)
 
 
 class PostgresConnections:
     """See `turnabout.store.Connections`. Of one handler: all that it keeps are of one colour."""
 
     def __init__(
-        self, options: PostgresOptions, clock: Now, wake: Callable[[str, Change], Awaitable[None]]
+        self,
+        options: PostgresOptions,
+        clock: Now,
+        own: Callable[[Verb[Any]], Coroutine[Any, Any, Any]],
+        wake: Callable[[str, Change], Coroutine[Any, Any, None]],
     ) -> None:
+        """`own` and `wake`: as `AsyncPostgresJoined` has them."""
         self._options = options
         self._clock = clock
         self._known: set[str] = set()
+        self._own = own
         self._wake = wake
         self._idle: list[Any] = []
         self._closed = False
         self._lock = threading.Lock()
 
-    async def wake(self, queue: str, change: Change = Change.ANY, /) -> None:
-        """See `turnabout.store.Connections`."""
-        await self._wake(queue, change)
-
     def open(self) -> psycopg.Connection[Any]:
         """A connection of psycopg's."""
-        while (kept := self._kept()) is not None:
-            if _is_fresh(kept):
-                return kept
-            kept.close()
+        if (kept := self._kept()) is not None:
+            return kept
         with translated(self._options.url):
-            connection = psycopg.connect(self._address(), **self._prepares())
-        if _is_read_only(connection):
-            connection.close()
-            raise self._read_only()
-        return connection
+            return self._writable(psycopg.connect(self._address(), **self._prepares()))
 
     async def open_async(self) -> psycopg.AsyncConnection[Any]:
         """A connection of psycopg's for asyncio."""
-        while (kept := self._kept()) is not None:
-            if _is_fresh(kept):
-                return kept
-            await kept.close()
+        if (kept := self._kept()) is not None:
+            return kept
+        connect = psycopg.AsyncConnection[Any].connect
         with translated(self._options.url):
-            connection = await psycopg.AsyncConnection.connect(self._address(), **self._prepares())
-        if _is_read_only(connection):
-            await connection.close()
-            raise self._read_only()
-        return connection
+            return self._writable(await connect(self._address(), **self._prepares()))
 
     def transaction(self, connection: _Connection) -> Any:
         """That of psycopg's, in which a handler can neither commit nor roll back by itself."""
         return connection.transaction()
 
-    def put_back(self, connection: psycopg.Connection[Any], *, keep: bool) -> None:
+    def put_back(self, connection: _Connection, *, keep: bool) -> None:
         """One that broke, or was left in a transaction, is closed in any case."""
-        if not (keep and self._keeps(connection)):
-            connection.close()
-
-    async def put_back_async(self, connection: psycopg.AsyncConnection[Any], *, keep: bool) -> None:
-        """The same for asyncio."""
-        if not (keep and self._keeps(connection)):
-            await connection.close()
+        with self._lock:
+            is_idle = connection.info.transaction_status == TransactionStatus.IDLE
+            if keep and is_idle and not self._closed:
+                self._idle.append(connection)
+                return
+        connection.pgconn.finish()
 
     def is_lost(self, connection: _Connection) -> bool:
         """Whether it broke."""
         return connection.broken
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Close what is kept."""
         with self._lock:
-            self._closed, kept, self._idle = True, self._idle, []
-        for connection in kept:
-            if (closing := connection.close()) is not None:
-                await closing
+            self._closed = True
+        while (kept := self._kept()) is not None:
+            kept.pgconn.finish()
 
     def sever(self, connection: _Connection) -> None:
         """Cancel what runs on it, and cut it: the server undoes its transaction."""
@@ -102,42 +93,43 @@ class PostgresConnections:
             with socket.socket(fileno=os.dup(connection.fileno())) as cut:
                 cut.shutdown(socket.SHUT_RDWR)
 
-    def joined(self, connection: object, run: Callable[[Verb[Any]], Any]) -> PostgresJoined:
-        """A blocking store on a connection; `run` carries out a verb beside it."""
-        return PostgresJoined(connection, run, lambda _: None, self._clock, self._known)
+    def joined(self, connection: psycopg.Connection[Any], on_loop: OnLoop) -> PostgresJoined:
+        """A blocking store on a connection."""
+        own, wake = self._own, self._wake
+        return PostgresJoined(
+            connection,
+            lambda verb: on_loop(own(verb)),
+            lambda queue, change: on_loop(wake(queue, change)),
+            self._clock,
+            self._known,
+        )
 
     def _kept(self) -> Any:
-        with self._lock:
-            return self._idle.pop() if self._idle else None
+        """One on which the server has not hung up meanwhile: it would have something to say."""
+        while True:
+            with self._lock:
+                if not self._idle:
+                    return None
+                kept = self._idle.pop()
+            with selectors.DefaultSelector() as selector:
+                selector.register(kept.fileno(), selectors.EVENT_READ)
+                if not selector.select(0):
+                    return kept
+            kept.pgconn.finish()
 
-    def _keeps(self, connection: _Connection) -> bool:
-        with self._lock:
-            if self._closed or connection.info.transaction_status != TransactionStatus.IDLE:
-                return False
-            self._idle.append(connection)
-            return True
-
-    def _read_only(self) -> Disconnected:
-        return Disconnected(
-            f"{without_secrets(self._options.url)} is read-only, as a standby is, or a database or "
-            "role with default_transaction_read_only"
-        )
+    def _writable(self, connection: C) -> C:
+        """The connection. As the server said when it began: a handler could write nothing in it."""
+        said = connection.info.parameter_status
+        if "on" in (said("in_hot_standby"), said("default_transaction_read_only")):
+            connection.pgconn.finish()
+            raise Disconnected(
+                f"{without_secrets(self._options.url)} is read-only, as a standby is, or a "
+                "database or role with default_transaction_read_only"
+            )
+        return connection
 
     def _address(self) -> str:
         return address(self._options.conninfo, "turnabout worker")
 
     def _prepares(self) -> dict[str, Any]:
         return {} if self._options.prepare else {"prepare_threshold": None}
-
-
-def _is_fresh(connection: _Connection) -> bool:
-    """False if the server has hung up meanwhile: an idle connection has nothing to say."""
-    with selectors.DefaultSelector() as selector:
-        selector.register(connection.fileno(), selectors.EVENT_READ)
-        return not selector.select(0)
-
-
-def _is_read_only(connection: _Connection) -> bool:
-    """As the server said when the connection began; a handler could write nothing in it."""
-    said = connection.info.parameter_status
-    return "on" in (said("in_hot_standby"), said("default_transaction_read_only"))

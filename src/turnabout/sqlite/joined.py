@@ -19,7 +19,7 @@ from turnabout.sqlite._connection import SQLITE_SAFE, Connection
 from turnabout.sqlite._engine import Engine
 from turnabout.sqlite._errors import our_errors, translated
 from turnabout.sqlite._url import Place
-from turnabout.store import AsyncJoined, Joined
+from turnabout.store import AsyncJoined, Joined, OnLoop
 from turnabout.words.errors import Busy, UsageError
 from turnabout.words.verb import Change
 from turnabout.words.verbs import Verb
@@ -41,9 +41,9 @@ class SqliteJoined(Joined):
         """Carry out a verb in the caller's transaction."""
         return self._client.run(partial(_run, self._engine(), verb))
 
-    def wake(self, queue: str) -> None:
-        """Notify receivers that wait; after the caller's commit."""
-        self._engine().notifier.notify(queue)
+    def wake(self, queue: str, change: Change = Change.ANY) -> None:
+        """Notify those who wait; after the caller's commit."""
+        self._engine().notifier.notify(queue, change=change)
 
 
 class AsyncSqliteJoined(AsyncJoined):
@@ -60,9 +60,9 @@ class AsyncSqliteJoined(AsyncJoined):
         """Carry out a verb in the caller's transaction."""
         return await self._client.run(partial(_run, await self._engine(), verb))
 
-    async def wake(self, queue: str) -> None:
-        """Notify receivers that wait; after the caller's commit."""
-        (await self._engine()).notifier.notify(queue)
+    async def wake(self, queue: str, change: Change = Change.ANY) -> None:
+        """Notify those who wait; after the caller's commit."""
+        (await self._engine()).notifier.notify(queue, change=change)
 
 
 class SqliteConnections:
@@ -108,7 +108,7 @@ class SqliteConnections:
         """A file is always there."""
         return False
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Nothing: none is kept."""
 
     def sever(self, connection: sqlite3.Connection) -> None:
@@ -118,12 +118,9 @@ class SqliteConnections:
             connection.rollback()
             connection.close()
 
-    def joined(self, connection: object, run: Callable[[Verb[Any]], Any]) -> SqliteJoined:
+    def joined(self, connection: sqlite3.Connection, on_loop: OnLoop) -> SqliteJoined:
         """A blocking store on a connection."""
         return SqliteJoined(self._engine, connection)
-
-    async def wake(self, queue: str, change: Change = Change.ANY, /) -> None:
-        """Nothing: waiters look every 10 ms."""
 
 
 def _run(engine: Engine, verb: Verb[A], raw: sqlite3.Connection) -> A:

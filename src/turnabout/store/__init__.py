@@ -7,7 +7,7 @@ class for either colour; these files know none of them.
 
 from turnabout.store._async.port import AsyncForwardingStore, AsyncJoined, AsyncStore
 from turnabout.store._sync.port import ForwardingStore, Joined, Store
-from turnabout.store.connections import AsyncConnections, Connections
+from turnabout.store.connections import AsyncConnections, Connections, OnLoop
 
 __all__ = [
     "AsyncConnections",
@@ -17,5 +17,6 @@ __all__ = [
     "Connections",
     "ForwardingStore",
     "Joined",
+    "OnLoop",
     "Store",
 ]

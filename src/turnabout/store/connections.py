@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, runtime_checkable
 
 from turnabout.store._sync.port import Joined
-from turnabout.words.verb import Change
-from turnabout.words.verbs import Verb
+
+OnLoop = Callable[[Coroutine[Any, Any, Any]], Any]
+"""Has a store's event loop do some work, and waits for it."""
 
 
 class Connections(Protocol):
@@ -33,16 +34,12 @@ class Connections(Protocol):
         """End a connection and its transaction from another thread than the one it is used in."""
         ...
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Close those that were kept, and the others when they are put back."""
         ...
 
-    def joined(self, connection: object, run: Callable[[Verb[Any]], Any]) -> Joined:
-        """As `Store.within`, for a thread: `run` carries out a verb on the store itself."""
-        ...
-
-    def wake(self, queue: str, change: Change = Change.ANY, /) -> Awaitable[None]:
-        """As `Joined.wake`; only those who wait for such a change."""
+    def joined(self, connection: Any, on_loop: OnLoop) -> Joined:
+        """As `Store.within`, for a thread. `on_loop` has the store's loop do what goes beside."""
         ...
 
 
@@ -52,8 +49,4 @@ class AsyncConnections(Connections, Protocol):
 
     async def open_async(self) -> Any:
         """As `open`."""
-        ...
-
-    async def put_back_async(self, connection: Any, *, keep: bool) -> None:
-        """As `put_back`."""
         ...

@@ -25,6 +25,9 @@ from turnabout.worker.loop import HeldLeases, Lease
 
 A = TypeVar("A")
 
+Held = Mapping[str, HeldLeases] | Mapping[str, Mapping[Receipt, Lease]]
+"""Leases of a worker, by queue."""
+
 
 class _HeldMessage:
     """What a handler may know of its message's lease."""
@@ -81,27 +84,28 @@ class AsyncMessage(_HeldMessage, _async.AsyncMessage):
 class WatchedStore(AsyncForwardingStore):
     """A store that notes which of the worker's messages a handler settles by itself."""
 
-    def __init__(self, store: AsyncStore, held: Mapping[str, HeldLeases]) -> None:
+    def __init__(self, store: AsyncStore, held: Held) -> None:
         super().__init__(store)
         self._held = held
 
     async def run(self, verb: Verb[A]) -> A:
         """Carry out a verb. While it is under way its messages are not extended."""
-        with self._under_way((verb,)):
+        with self.under_way((verb,)):
             answer = await self._store.run(verb)
         self.note(verb, answer)
         return answer
 
     async def run_transaction(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
         """Carry out some verbs in one transaction, as `run` does one."""
-        with self._under_way(verbs):
+        with self.under_way(verbs):
             answers = await self._store.run_transaction(verbs)
         for verb, answer in zip(verbs, answers, strict=True):
             self.note(verb, answer)
         return answers
 
     @contextlib.contextmanager
-    def _under_way(self, verbs: Sequence[Verb[Any]]) -> Generator[None]:
+    def under_way(self, verbs: Sequence[Verb[Any]]) -> Generator[None]:
+        """A block in which the messages of these verbs are not extended."""
         leases = [lease for verb in verbs for lease in self._named(verb) if lease is not None]
         for lease in leases:
             lease.verbs += 1

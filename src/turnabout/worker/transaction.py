@@ -10,17 +10,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Awaitable, Callable, Generator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any, TypeVar, cast
 
 from turnabout import _async, _sync
 from turnabout._sync.shared import Shared
 from turnabout.store import AsyncConnections, ForwardingStore, Store
-from turnabout.words.entities import Delivery
+from turnabout.words.entities import Receipt
 from turnabout.words.errors import Unavailable, Uncertain, UsageError
-from turnabout.words.outcomes import LeaseLost
 from turnabout.words.verb import Change
 from turnabout.words.verbs import Verb
 from turnabout.worker.consumer import Consumer
@@ -28,7 +27,6 @@ from turnabout.worker.endings import Defer, GivenBack, GiveUp, Returned, ending_
 from turnabout.worker.job import Job, Surroundings
 from turnabout.worker.loop import HeldLeases, Lease
 from turnabout.worker.message import AsyncMessage, BridgeStore, Message, WatchedStore
-from turnabout.worker.threads import End
 
 T = TypeVar("T")
 
@@ -49,12 +47,13 @@ class TransactionConsumer(Consumer):
         held: HeldLeases,
         inner: tuple[_async.AsyncQueue, _sync.Queue],
     ) -> None:
-        self._connections = connections = run.turnabout.store.connections()
+        store = run.turnabout.store
+        self._connections = connections = store.connections()
         if job.coro is None:
             self._handler: Callable[..., Any] = cast("Callable[..., Any]", job.sync)
             job = replace(job, sync=self._handle)
         elif isinstance(connections, AsyncConnections):
-            self._handler, self._async_connections = job.coro, connections
+            self._handler, self._open_async = job.coro, connections.open_async
             job = replace(job, coro=self._handle_async)
         else:
             raise UsageError(
@@ -62,94 +61,81 @@ class TransactionConsumer(Consumer):
                 "not `async`"
             )
         super().__init__(job, run, held, inner)
-        self._bridge = BridgeStore(run.turnabout.store, asyncio.get_running_loop())
-        self._leases = {job.queue: held}
-        self._watch = WatchedStore(run.turnabout.store, self._leases)
-
-    async def _call(self, lease: Lease, delivery: Delivery) -> End:
-        end = await super()._call(lease, delivery)
-        if isinstance(end, Returned) and isinstance(end.value, Change):
-            with suppress(Unavailable, Uncertain):  # only a hint: those who wait look by themselves
-                await self._connections.wake(self.job.queue, end.value)
-        return end
+        self._on_loop = BridgeStore(store, asyncio.get_running_loop()).on_loop
 
     async def flush(self, seconds: float) -> None:
         """Wait until the database knows how all messages ended; then close the connections."""
         await super().flush(seconds)
-        await self._connections.close()
+        self._connections.close()
 
     # --- the handler, as a consumer calls it -----------------------------------------------------
 
-    def _handle(self, message: Message) -> Change:
-        """Call the handler in a transaction, and commit it with the end of its message.
-
-        Answers what those who wait at the queue may want to know.
-        """
-        lease, finishing = message._lease, threading.Lock()
-
-        def sever() -> None:
-            with finishing:
-                self._connections.sever(connection)
-
-        try:
+    def _handle(self, message: Message) -> None:
+        """Call the handler in a transaction, and commit it with the end of its message."""
+        lease = message._lease
+        with self._opening(lease):
             connection = self._connections.open()
-        except Unavailable as error:
-            raise self._put_off(lease, error) from error
-        lease.sever = sever
-        try:
-            with self._noted(connection, lease), ExitStack() as lock:
-                joined = self._connections.joined(connection, self._bridge.run)
-                store = _WatchedJoined(joined, self._watch)
-                queue = _sync.JoinedQueue(Shared(store), self.job.queue, joined, store)
-                with self._connections.transaction(connection):
-                    answer = self._handler(Message(queue, message.delivery, lease), connection)
-                    lock.enter_context(finishing)
-                    if not (lease.settled or lease.timed_out):
-                        _note_end(lease, store.run(self._end(lease, answer)))
-                    if lease.refused or lease.timed_out:
-                        raise _Undone
-                return store.changes
-            return Change.NOTHING
-        finally:
-            self._connections.put_back(connection, keep=_is_over(lease))
+        joined = self._connections.joined(connection, self._on_loop)
+        store = _WatchedJoined(joined, WatchedStore(self._run.turnabout.store, self._own(lease)))
+        queue = _sync.JoinedQueue(Shared(store), self.job.queue, joined, store)
+        with self._lent(connection, lease) as ending, self._connections.transaction(connection):
+            answer = self._handler(Message(queue, message.delivery, lease), connection)
+            if not lease.settled:
+                store.run(self._end(lease, answer))
+            _check(lease, ending)
+        with suppress(Unavailable, Uncertain):  # only a hint: those who wait look by themselves
+            joined.wake(self.job.queue, store.changes)
 
-    async def _handle_async(self, message: AsyncMessage) -> Change:
+    async def _handle_async(self, message: AsyncMessage) -> None:
         """The same for an `async` handler."""
         lease, turnabout = message._lease, self._run.turnabout
-        try:
-            connection = await self._async_connections.open_async()
-        except Unavailable as error:
-            raise self._put_off(lease, error) from error
-        lease.sever = lambda: self._connections.sever(connection)
-        try:
-            with self._noted(connection, lease):
-                joined = turnabout.store.within(connection)
-                store = _AsyncWatchedJoined(joined, self._leases)
-                queue = _async.AsyncJoinedQueue(turnabout._shared, self.job.queue, joined, store)
-                async with self._connections.transaction(connection):
-                    handling: Awaitable[object] = self._handler(
-                        AsyncMessage(queue, message.delivery, lease), connection
-                    )
-                    answer = await handling
-                    if not lease.settled:
-                        _note_end(lease, await store.run(self._end(lease, answer)))
-                    if lease.refused:
-                        raise _Undone
-                return store.changes
-            return Change.NOTHING
-        finally:
-            await self._async_connections.put_back_async(connection, keep=_is_over(lease))
+        with self._opening(lease):
+            connection = await self._open_async()
+        joined = turnabout.store.within(connection)
+        store = _AsyncWatchedJoined(joined, self._own(lease))
+        queue = _async.AsyncJoinedQueue(turnabout._shared, self.job.queue, joined, store)
+        with self._lent(connection, lease) as ending:
+            async with self._connections.transaction(connection):
+                handling: Awaitable[object] = self._handler(
+                    AsyncMessage(queue, message.delivery, lease), connection
+                )
+                answer = await handling
+                if not lease.settled:
+                    await store.run(self._end(lease, answer))
+                _check(lease, ending)
+        with suppress(Unavailable, Uncertain):
+            await joined.wake(self.job.queue, store.changes)
 
     def _end(self, lease: Lease, answer: object) -> Verb[tuple[Any, ...]]:
         ending = ending_of(Returned(answer))
         assert not isinstance(ending, GivenBack)
         return verb_of(self.job.queue, lease.receipt, ending)
 
+    def _own(self, lease: Lease) -> Mapping[str, Mapping[Receipt, Lease]]:
+        """What is noted of its own message alone: of others, a rollback would not undo it."""
+        return {self.job.queue: {lease.receipt: lease}}
+
     @contextmanager
-    def _noted(self, connection: Any, lease: Lease) -> Generator[None]:
-        """Around a transaction: what is raised within has rolled it back."""
+    def _opening(self, lease: Lease) -> Generator[None]:
         try:
             yield
+        except Unavailable as error:
+            raise self._put_off(lease, error) from error
+
+    @contextmanager
+    def _lent(self, connection: Any, lease: Lease) -> Generator[threading.Lock]:
+        """Around a transaction: what is raised within has rolled it back. The lock is taken once:
+        by the commit, or by who severs the connection of a handler that does not end.
+        """
+        ending = threading.Lock()
+
+        def sever() -> None:
+            if ending.acquire(blocking=False):
+                self._connections.sever(connection)
+
+        lease.sever = sever
+        try:
+            yield ending
         except _Undone:
             return
         except BaseException as error:
@@ -158,6 +144,9 @@ class TransactionConsumer(Consumer):
             if is_lost and isinstance(error, Exception) and not isinstance(error, (Defer, GiveUp)):
                 raise self._put_off(lease, error) from error
             raise
+        finally:
+            lease.sever = None  # before that, they have set `timed_out`
+            self._connections.put_back(connection, keep=not lease.timed_out)
 
     def _put_off(self, lease: Lease, error: Exception) -> Defer:
         self.report.say(
@@ -172,15 +161,10 @@ class _Undone(Exception):
     """Somebody else has the message and will do the work: this transaction is rolled back."""
 
 
-def _is_over(lease: Lease) -> bool:
-    """Whether nobody severs its connection any more: before that, they have set `timed_out`."""
-    lease.sever = None
-    return not lease.timed_out
-
-
-def _note_end(lease: Lease, outcomes: tuple[Any, ...]) -> None:
-    """Nobody else notes a lost lease of a message that the worker has given back meanwhile."""
-    lease.refused = lease.refused or isinstance(outcomes[0], LeaseLost)
+def _check(lease: Lease, ending: threading.Lock) -> None:
+    """The last step before the commit."""
+    if lease.refused or not ending.acquire(blocking=False):
+        raise _Undone
 
 
 class _WatchedJoined(ForwardingStore):
@@ -193,8 +177,9 @@ class _WatchedJoined(ForwardingStore):
 
     def run(self, verb: Verb[T]) -> T:
         """Carry out a verb, and note which messages it ended."""
-        answer = super().run(verb)
-        self._watch.note(verb, answer)
+        with self._watch.under_way((verb,)):
+            answer = super().run(verb)
+            self._watch.note(verb, answer)
         self.changes |= verb.to_notify()
         return answer
 

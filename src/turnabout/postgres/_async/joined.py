@@ -15,6 +15,7 @@ from turnabout.postgres.items import without_duplicates
 from turnabout.postgres.joined import Now, answer, beforehand, call, check_open, meaning
 from turnabout.store import AsyncJoined
 from turnabout.words.errors import Forbidden, UsageError
+from turnabout.words.verb import Change
 from turnabout.words.verbs import Receive, Verb
 
 A = TypeVar("A")
@@ -27,7 +28,7 @@ class AsyncPostgresJoined(AsyncJoined):
         self,
         connection: object,
         own: Callable[[Verb[Any]], Awaitable[Any]],
-        wake: Callable[[str], Awaitable[None]],
+        wake: Callable[[str, Change], Awaitable[None]],
         clock: Now,
         known: set[str],
     ) -> None:
@@ -78,6 +79,6 @@ class AsyncPostgresJoined(AsyncJoined):
                     await self._own(Receive(getattr(verb, "queue", ""), max_messages=0))
             raise ours from error
 
-    async def wake(self, queue: str) -> None:
-        """Notify those who wait for messages; after the caller's commit."""
-        await self._wake(queue)
+    async def wake(self, queue: str, change: Change = Change.ANY) -> None:
+        """Notify those who wait; after the caller's commit."""
+        await self._wake(queue, change)

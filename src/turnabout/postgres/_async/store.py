@@ -331,7 +331,7 @@ class AsyncPostgresStore(store.AsyncStore):
         """Connections for handlers that work in a transaction."""
         from turnabout.postgres.connections import PostgresConnections
 
-        return PostgresConnections(self._options, self._clock, self._wake)
+        return PostgresConnections(self._options, self._clock, self.run, self._wake)
 
     def measures(self) -> dict[str, float]:
         """What this process knows of its connections."""

@@ -15,6 +15,7 @@ from turnabout.postgres.items import without_duplicates
 from turnabout.postgres.joined import Now, answer, beforehand, call, check_open, meaning
 from turnabout.store import Joined
 from turnabout.words.errors import Forbidden, UsageError
+from turnabout.words.verb import Change
 from turnabout.words.verbs import Receive, Verb
 
 A = TypeVar("A")
@@ -27,7 +28,7 @@ class PostgresJoined(Joined):
         self,
         connection: object,
         own: Callable[[Verb[Any]], Any],
-        wake: Callable[[str], None],
+        wake: Callable[[str, Change], None],
         clock: Now,
         known: set[str],
     ) -> None:
@@ -78,6 +79,6 @@ class PostgresJoined(Joined):
                     self._own(Receive(getattr(verb, "queue", ""), max_messages=0))
             raise ours from error
 
-    def wake(self, queue: str) -> None:
-        """Notify those who wait for messages; after the caller's commit."""
-        self._wake(queue)
+    def wake(self, queue: str, change: Change = Change.ANY) -> None:
+        """Notify those who wait; after the caller's commit."""
+        self._wake(queue, change)

@@ -88,8 +88,8 @@ class AsyncJoined(AsyncStore, Protocol):
         """All in the caller's transaction, in this order."""
         return [await self.run(verb) for verb in verbs]
 
-    async def wake(self, queue: str) -> None:
-        """Notify the queue's waiters; after the commit, since no verb did."""
+    async def wake(self, queue: str, change: Change = Change.ANY) -> None:
+        """Notify those who wait at the queue for that; after the commit, since no verb did."""
         ...
 
     async def signal(self, queue: str, change: Change = Change.ANY) -> NoReturn:

@@ -74,8 +74,8 @@ class Joined(Store, Protocol):
         """All in the caller's transaction, in this order."""
         return [self.run(verb) for verb in verbs]
 
-    def wake(self, queue: str) -> None:
-        """Notify the queue's waiters; after the commit, since no verb did."""
+    def wake(self, queue: str, change: Change = Change.ANY) -> None:
+        """Notify those who wait at the queue for that; after the commit, since no verb did."""
         ...
 
     def signal(self, queue: str, change: Change = Change.ANY) -> NoReturn:
