@@ -83,9 +83,8 @@ class Yard:
         body: bytes = b"",
         *headers: tuple[str, str],
         client: tuple[str, int] | None = ("127.0.0.1", 50_000),
-        sent: list[dict[str, Any]] | None = None,
     ) -> Answer:
-        """A request, as a server would hand it to the app, which adds its answer to `sent`."""
+        """A request, as a server would hand it to the app."""
         path, _, query = target.partition("?")
         told = [(b"host", b"127.0.0.1:8080"), (b"content-length", str(len(body)).encode())]
         told += [(name.lower().encode(), value.encode("latin-1")) for name, value in headers]
@@ -96,7 +95,7 @@ class Yard:
             "state": {},
         }  # fmt: skip
         parts = [{"type": "http.request", "body": body, "more_body": False}]
-        sent = [] if sent is None else sent
+        sent: list[Any] = []
 
         async def receive() -> Any:
             if parts:

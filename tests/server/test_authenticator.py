@@ -10,7 +10,6 @@ import pytest
 from starlette.requests import Request
 
 from tests.server.tenants import Yard, there
-from turnabout.server.api import streams
 from turnabout.server.auth.authenticator import (
     CACHED_MAX,
     FOUND_SECONDS,
@@ -258,25 +257,6 @@ async def test_no_secret_is_kept_or_told(one: Yard, caplog: pytest.LogCaptureFix
     ]
     for one_text in told:
         assert secret[:20] not in one_text
-
-
-@there()
-async def test_a_stream_ends_with_its_token(one: Yard, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streams, "ALIVE_SECONDS", 0.005)
-    monkeypatch.setattr(streams, "STAY_SECONDS", 0.0)
-    text = await one.token("acme")
-    await one.done(text, v.QueueCreate("jobs", QueueSettings(events="all")))
-    path = "/v1/queues/jobs/events/stream"
-    sent: list[dict[str, Any]] = []
-    stream = asyncio.ensure_future(one.ask("GET", path, b"", bearer(text), sent=sent))
-    await until(lambda: one.context.admission.waiting == 1)
-    await one.done(text, v.Send("jobs", (Outgoing(b""),)))
-    for part in (b"event: created", b": alive"):
-        await until(lambda part=part: any(part in message.get("body", b"") for message in sent))
-    assert not stream.done()
-    await one.store.run(TokenRevoke(one.tokens[text].id))
-    one.seconds.now += FOUND_SECONDS
-    await asyncio.wait_for(stream, 30)
 
 
 async def until(true: Callable[[], bool]) -> None:

@@ -273,7 +273,7 @@ def test_one_tenant_takes_no_other_s_places(tmp_path: Path) -> None:
 
         polls = server.context.admission.polls
         with server.connect() as one, server.connect() as two, server.connect() as three:
-            one.send(get("/v1/queues/q/events/stream", shown["acme"]))
+            one.send(poll("acme"))
             until(lambda: polls.held("acme") == 1)
             two.send(poll("acme"))
             until(lambda: polls.held("acme") == 2)
@@ -281,7 +281,8 @@ def test_one_tenant_takes_no_other_s_places(tmp_path: Path) -> None:
             with server.connect() as four:
                 four.send(poll("bob"))
                 assert three.is_closed()  # it wanted nothing
-                one.finish()  # the oldest that waits: it breaks off
+                assert one.answer().code == "busy"  # the oldest that waits
+                one.close()
                 until(lambda: polls.held("bob") == 1)
                 assert polls.held("acme") == 1
                 with server.connect() as five:

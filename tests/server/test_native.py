@@ -262,9 +262,6 @@ def test_a_queue_that_is_there_is_409(ask: Ask) -> None:
         ("POST", "/v1/queues/q/receive", b'{"max_messages": 51}', 400, "usage"),
         ("GET", "/v1/queues/q/signal?seen=x", b"", 400, "usage"),
         ("GET", "/v1/queues/q/signal?change=news", b"", 400, "usage"),
-        ("GET", "/v1/queues/q/endings/stream", b"", 400, "usage"),
-        ("GET", "/v1/queues/q/endings/stream?ids=1,x", b"", 400, "usage"),
-        ("GET", "/v1/queues/nope/events/stream", b"", 404, "queue_not_found"),
     ],
 )
 def test_errors_have_one_body(
@@ -374,58 +371,7 @@ def test_a_large_answer_comes_whole(ask: Ask) -> None:
     assert [one["payload"] for one in said["deliveries"]] == [{"text": "\x01" * 1_000}] * 50
 
 
-# --- streams -------------------------------------------------------------------------------------
-
-
-def read_until(client: Client, mark: bytes) -> bytes:
-    """What a stream has written, up to a mark."""
-    seen = b""
-    while mark not in seen:
-        part = client._socket.recv(4_096)
-        assert part, seen
-        seen += part
-    return seen
-
-
-def test_events_are_streamed_and_go_on_after_the_last_one(ask: Ask) -> None:
-    ask.create(events="all")
-    path = f"{ask.path}/events/stream"
-    with ask.server.connect() as client:
-        client.send(request("GET", path))
-        assert b"text/event-stream" in read_until(client, b"retry: ")
-        ask.send("a", "b")
-        seen = read_until(client, b"event: created\ndata: ")
-    cursor = seen.split(b"id: ")[1].split(b"\n")[0].decode()
-    with ask.server.connect() as client:
-        client.send(request("GET", path, b"", f"Last-Event-ID: {cursor}"))
-        seen = read_until(client, b'"kind":"created"')
-    assert seen.count(b"event: created") == 1
-
-
-def test_a_silent_stream_is_kept_open(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("turnabout.server.api.streams.ALIVE_SECONDS", 0.01)
-    ask.create(events="all")
-    with ask.server.connect() as client:
-        client.send(request("GET", f"{ask.path}/events/stream"))
-        read_until(client, b": alive")
-
-
-def test_a_queue_without_events_has_no_stream(ask: Ask) -> None:
-    ask.send("a")
-    status, said = ask.get("/events/stream")
-    assert status == 400
-    assert "has no events" in said["error"]["message"]
-
-
-def test_endings_are_streamed_to_the_end(ask: Ask) -> None:
-    one, other = ask.send("a", "b")
-    ask.post("cancel", {"ids": [one]})
-    with ask.server.connect() as client:
-        client.send(request("GET", f"{ask.path}/endings/stream?ids={one},{other}"))
-        read_until(client, b"event: ending")
-        ask.post("cancel", {"ids": [other]})
-        read_until(client, b"event: end\ndata: {}")
-    until(lambda: ask.server.context.admission.waiting == 0)
+# --- the end --------------------------------------------------------------------------------------
 
 
 def test_what_waits_ends_when_the_server_closes() -> None:
@@ -436,8 +382,6 @@ def test_what_waits_ends_when_the_server_closes() -> None:
         _, page = ask.get("/events")
         paths = [
             ("GET", f"/events?cursor={page['cursor']}&wait_seconds=30", b""),
-            ("GET", "/events/stream", b""),
-            ("GET", f"/endings/stream?ids={one}", b""),
             ("POST", "/endings", json.dumps({"ids": [one], "wait_seconds": 30}).encode()),
         ]
         clients = [server.connect() for _ in paths]

@@ -89,7 +89,7 @@ class ServerOptions:
     idle_seconds: float = option(30.0, "For a connection without a request.")
     write_seconds: float = option(30.0, "For a client to take an answer.")
     max_connections: int = option(4_096, "At once.")
-    max_polls: int = option(2_500, "Requests that wait at once: long polls, event streams.")
+    max_polls: int = option(2_500, "Requests that wait at once.")
     max_wait_seconds: float = option(60.0, "A longer wait_seconds is cut to this.")
     max_pending: int = option(1_000, "Requests that want the database at once.")
     lame_duck_seconds: float = option(

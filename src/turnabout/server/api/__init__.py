@@ -1,1 +1,1 @@
-"""The routes of `/v1`, its streams, health, metrics, and the OpenAPI document."""
+"""The routes of `/v1`, health, metrics, and the OpenAPI document."""

@@ -23,7 +23,6 @@ from turnabout import wire
 from turnabout._async.schedules import AsyncSchedules
 from turnabout._async.shared import Shared
 from turnabout.server.api import openapi
-from turnabout.server.api.streams import stream_endings, stream_events
 from turnabout.server.api.waiting import Asked, Waiting
 from turnabout.server.auth.authorized_store import AuthorizedStore
 from turnabout.server.context import ServerContext
@@ -110,8 +109,6 @@ class Native:
             ("POST", f"{queue}/send", self.send_raw),
             ("POST", "/v1/transaction", self.transaction),
             ("GET", f"{queue}/signal", self.signal),
-            ("GET", f"{queue}/events/stream", partial(stream_events, self.waiting)),
-            ("GET", f"{queue}/endings/stream", partial(stream_endings, self.waiting)),
             ("GET", "/v1", partial(answer, body=_INDEX)),
             ("GET", "/v1/openapi.json", partial(answer, body=self._document)),
         )

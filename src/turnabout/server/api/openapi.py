@@ -245,7 +245,6 @@ def _beside(schemas: Mapping[Any, Json]) -> list[tuple[str, str, Json]]:
     in_path: Json = {"name": "queue", "in": "path", "required": True, "schema": NAME}
     sent = _json(_schema_of(schemas, answer_of(v.Send).type))
     fields = [part for part in parts_of(Outgoing) if part.name not in _NOT_IN_QUERY]
-    stream: Json = {"text/event-stream": {"schema": {"type": "string"}}}
     signal: Json = {
         "type": "object",
         "properties": {"signal": {"type": "integer"}, "instance": {"type": "string"}},
@@ -266,21 +265,11 @@ def _beside(schemas: Mapping[Any, Json]) -> list[tuple[str, str, Json]]:
     }
     changes = _plain("signal", Asked.__doc__, _json(signal))
     changes["parameters"] = [in_path, *[_parameter(part, ()) for part in parts_of(Asked)]]
-    events = _plain("events_stream", "Events as they happen, as server-sent events.", stream)
-    events["parameters"] = [
-        in_path,
-        _text_parameter("cursor", "query"),
-        _text_parameter("Last-Event-ID", "header"),
-    ]
-    endings = _plain("endings_stream", "An event for each ending, then `end`.", stream)
-    endings["parameters"] = [in_path, {**_text_parameter("ids", "query"), "required": True}]
     some: Json = {"application/json": {"schema": {"type": "object"}}}
     return [
         (f"{queue}/send", "post", raw),
         ("/v1/transaction", "post", transaction),
         (f"{queue}/signal", "get", changes),
-        (f"{queue}/events/stream", "get", events),
-        (f"{queue}/endings/stream", "get", endings),
         ("/v1", "get", _plain("index", "What there is.", some)),
         ("/v1/openapi.json", "get", _plain("openapi", "This document.", some)),
     ]
@@ -296,7 +285,3 @@ def _plain(name: str, doc: str | None, content: Json) -> Json:
         **_described(doc),
         "responses": {"200": _ok("The answer.", content), **_errors()},
     }
-
-
-def _text_parameter(name: str, where: str) -> Json:
-    return {"name": name, "in": where, "schema": {"type": "string"}}

@@ -1,6 +1,6 @@
 """Answers in gzip, for clients that take it, where it pays: whole bodies of more than a packet.
 
-What is written bit by bit (streams, deliveries, which are watched on their way) goes as it is.
+What is written bit by bit (deliveries, which are watched on their way) goes as it is.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LARGE_BYTES = 64 * 1024
 LEVEL = 1
 """JSON shrinks to a fifth at the least effort, and to little less at the most."""
 _GZIP = 31
-_PLAIN = (b"text/event-stream", b"image/")
+_PLAIN = b"image/"
 
 
 def takes_gzip(accepted: bytes) -> bool:
