@@ -14,9 +14,9 @@ LINES_MAX = {
     "slice dev": 2_424,
     "slice move": 1_555,
     "slice pipeline": 10_425,
-    "slice server": 9_515,
+    "slice server": 9_390,
     "SQL": 13_219,
-    "tests": 61_220,
+    "tests": 61_202,
 }
 SLACK = 200
 """How far below its figure a part may be before the figure has to follow."""
