@@ -14,7 +14,6 @@ from turnabout.words.policy import (
     ON_EXHAUSTED,
     POLICY_COLUMNS,
     SETTINGS_COLUMNS,
-    as_dict,
     policy_of,
     policy_row,
     settings_of,
@@ -116,8 +115,3 @@ def test_a_default_policy_is_never_paused():
     for wrong in (Policy(paused=True), Policy(pause_reason="a row has no place for it")):
         with pytest.raises(UsageError, match="pause the queue"):
             QueueSettings(policy=wrong)
-
-
-def test_settings_as_a_dictionary():
-    given_ = QueueSettings(policy=Policy(rate=Rate(2)))
-    assert as_dict(given_)["policy"]["rate"] == {"count": 2, "per_seconds": 1.0, "burst": 1}

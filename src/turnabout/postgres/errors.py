@@ -114,12 +114,12 @@ def check_encoding(pgconn: PGconn, url: str) -> None:
 
 
 @contextmanager
-def translated(url: str, queue: str = "") -> Generator[None]:
+def translated(url: str) -> Generator[None]:
     """Run a call on PostgreSQL; whatever psycopg raises leaves as a TurnaboutError."""
     try:
         yield
     except psycopg.Error as error:
-        raise translate(error, url, queue) from error
+        raise translate(error, url) from error
 
 
 def translate(

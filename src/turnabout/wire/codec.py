@@ -86,22 +86,20 @@ def load_call(kind: Kind, body: bytes, /, **given: Any) -> VerbItem:
     return VerbItem(verb, wait_seconds, frozenset(left_out))
 
 
-def dump_verb(verb: v.Verb[Any], *, wait_seconds: float = 0.0) -> bytes:
+def dump_verb(verb: v.Verb[Any]) -> bytes:
     """The body of the request for a verb; empty where there is nothing to say.
 
     Raises: UsageError for what JSON cannot carry.
     """
-    return _dump_body(plan_of(type(verb)), verb, wait_seconds)
+    return _dump_body(plan_of(type(verb)), verb)
 
 
-def request_of(verb: v.Verb[Any], *, wait_seconds: float = 0.0) -> Request:
+def request_of(verb: v.Verb[Any]) -> Request:
     """The whole request for a verb. Raises: UsageError for what a request cannot carry."""
     plan = plan_of(type(verb))
     route = plan.route
-    body = _dump_body(plan, verb, wait_seconds)
+    body = _dump_body(plan, verb)
     values = plan.spread(verb)
-    if "wait_seconds" in plan.given:
-        values["wait_seconds"] = wait_seconds
     path = route.path
     if route.also is not None and any(values[name] is None for name in route.in_path):
         path = route.also
@@ -113,8 +111,8 @@ def request_of(verb: v.Verb[Any], *, wait_seconds: float = 0.0) -> Request:
             path = path.replace(f"{{{name}}}", quote(str(text), safe=""))
     query = {
         name: _to_text(values[name])
-        for name in plan.given
-        if name not in route.in_path and values[name] != plan.given[name].default
+        for name in route.query
+        if values[name] != plan.given[name].default
     }
     try:
         return Request(route.method, f"{path}?{urlencode(query)}" if query else path, body)
@@ -153,12 +151,10 @@ def load_query(query: bytes) -> dict[str, str]:
     return fields
 
 
-def _dump_body(plan: RoutePlan, verb: v.Verb[Any], wait_seconds: float) -> bytes:
+def _dump_body(plan: RoutePlan, verb: v.Verb[Any]) -> bytes:
     values = plan.spread(verb)
     if values.get("namespace") is not None:
         raise UsageError("the namespace comes from the token: it cannot be named here")
-    if plan.route.method != "GET" and wait_seconds:
-        values["wait_seconds"] = wait_seconds
     if not plan.body:
         return b""
     said: dict[str, Any] = {}

@@ -7,7 +7,7 @@ policy and its queue's default combine, and how long a retry waits, is decided h
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, field, fields, replace
+from dataclasses import field, fields, replace
 from typing import Any, Literal, TypeVar, cast, get_args
 
 from turnabout.words import limits
@@ -266,11 +266,6 @@ def _rate_of(row: Mapping[str, Any], columns: str) -> Rate | None:
         return None
     period = row[f"{columns}_period_ms"] / 1000
     return Rate(row[f"{columns}_count"], period, row[f"{columns}_burst"])
-
-
-def as_dict(value: Policy | QueueSettings) -> dict[str, Any]:
-    """A plain dictionary of a policy or of settings, for JSON and tables."""
-    return asdict(value)
 
 
 def _kept(name: str, value: Any) -> Any:
