@@ -10,12 +10,12 @@ from pathlib import Path
 from tests.tidy.test_tree import ROOT, sources, text_of
 
 LINES_MAX = {
-    "core": 28_482,
+    "core": 28_480,
     "slice dev": 2_424,
     "slice move": 1_555,
     "slice pipeline": 10_425,
     "slice server": 9_390,
-    "SQL": 13_219,
+    "SQL": 12_987,
     "tests": 61_195,
 }
 SLACK = 200
