@@ -17,7 +17,7 @@ BUGS = bugs(
 + t.lease
 # a stale receipt acks another's lease
 @ test_leases::test_a_receipt_of_what_was_given_back_is_stale_while_the_rest_is_out
-- m.attempt = v_attempt - 1
+- m.attempt = end_done.attempt - 1
 + true
 # the number of a lease is enough
 @ test_leases::test_a_lease_is_of_no_other_message
@@ -53,8 +53,8 @@ BUGS = bugs(
 + order by e.id
 # a message is due a millisecond early
 @ test_send::test_a_delay_is_kept_to_the_millisecond
-- v_now + m.delay end,
-+ v_now + m.delay - 1 end,
+- m.now + m.delay end,
++ m.now + m.delay - 1 end,
 # a paused queue hands out
 @ test_receive::test_a_paused_queue_hands_out_nothing_and_takes_everything
 - if queue.paused then
@@ -175,7 +175,7 @@ BUGS = bugs(
 + null::int
 # history keeps no payload
 @ test_history::test_the_payload_is_kept_whatever_the_outcome
-- case when queue.history_payload then g.payload end
+- case when queue.history_payload then e.payload end
 + null::bytea
 # the last row of a page of history comes twice
 @ test_history::test_the_newest_come_first_page_by_page
@@ -297,8 +297,8 @@ BUGS = bugs(
 + + 0
 # what is due later overtakes in a FIFO channel
 @ test_concurrency::test_a_delayed_message_holds_its_channel
-- where put.at is null or v_fifo
-+ where put.at is null
+- where p.at is null or p.at <= now_ms or queue.fifo
++ where p.at is null or p.at <= now_ms
 """
 )
 INSIDE = bugs(
