@@ -64,12 +64,16 @@ def _one(verb: v.Receive, now: Now) -> Mapping[str, Any] | None:
 _LOOK = everyday("look", _looked_for)
 
 
-def _next(*, many: bool) -> Callable[[v.Receive, Now], Mapping[str, Any] | None]:
+def _next(take: str = "") -> Callable[[v.Receive, Now], Mapping[str, Any] | None]:
+    """One by one it is the statement without a `take`; where that meets head marks, the walk."""
+
     def values(verb: v.Receive, now: Now) -> Mapping[str, Any] | None:
         acks = verb.acks
         if not acks or not verb.max_messages:
             return None
-        if verb.results or verb.shard is not None or (len(acks) == verb.max_messages == 1) == many:
+        if verb.results or verb.shard is not None:
+            return None
+        if take not in ("", IN_TURN) if len(acks) == verb.max_messages == 1 else not take:
             return None
         of = lease_of_many if len(acks) > 1 else lease_of_one
         lease = of(verb.queue, acks, now)
@@ -132,9 +136,9 @@ CALLS: dict[type[Any], Call] = {
                 limits="none_awake",
                 open="open_without_policy",
             ),
-            *[everyday("next", _next(many=False), _LOOK, (keeps, "")) for keeps in (False, True)],
+            *[everyday("next", _next(), _LOOK, (keeps, "")) for keeps in (False, True)],
             *[
-                everyday("next_many", _next(many=True), _LOOK, (keeps, take), take=take)
+                everyday("next_many", _next(take), _LOOK, (keeps, take), take=take)
                 for keeps in (False, True)
                 for take in (IN_TURN, LINE, EACH)
             ],

@@ -150,7 +150,9 @@ LINE, EACH, IN_TURN = "take_line", "take_one_each", "take_in_turn"
 
 
 def _distance(form: Form | None, wanted: Form) -> tuple[bool, bool]:
-    return (False, False) if form is None else (form[0] != wanted[0], form[1] != wanted[1])
+    return (
+        (False, False) if form is None else (form[0] != wanted[0], form[1] not in ("", wanted[1]))
+    )
 
 
 class Shortcuts:
@@ -211,7 +213,9 @@ class Shortcuts:
             return
         keeps, take = statement.form
         before = self._forms.get(verb.queue, (False, ""))
-        if not take:
+        if rows[0][0] is None:  # acked, and nothing leased
+            self._note_miss(statement, verb)
+        if not take or verb.max_messages == 1:
             take = before[1]
         elif rows[0][0] is None or len(rows) < verb.max_messages:
             take = IN_TURN
@@ -230,6 +234,9 @@ class Shortcuts:
         """The everyday statement did nothing."""
         if statement.form is not None:
             self._set_form(verb.queue, (not statement.form[0], statement.form[1]))
+        self._note_miss(statement, verb)
+
+    def _note_miss(self, statement: Everyday, verb: Any) -> None:
         if len(self._missed) >= _QUEUES_MAX:
             self._missed.clear()
             self._paused.clear()
