@@ -50,3 +50,28 @@ class Library:
     def close(self) -> None:
         """Free the connection."""
         self._turnabout.close()
+
+
+class Consuming(Library):
+    """The same by one call: the next messages are received with the acks of those before, as
+    `consume` does it.
+    """
+
+    def __init__(self, url: str, channels: int = 1, payload: bytes = PAYLOAD) -> None:
+        super().__init__(url, channels, payload)
+        self._ended: Sequence[turnabout.Receipt] = ()
+
+    def take(self, most: int) -> Sequence[turnabout.Receipt]:
+        """Ack what is ended, and lease some messages."""
+        ended, self._ended = self._ended, ()
+        return [message.receipt for message in self._queue.receive(most, acks=ended)]
+
+    def done(self, receipts: Sequence[turnabout.Receipt]) -> None:
+        """They are acked by the next call."""
+        self._ended = receipts
+
+    def close(self) -> None:
+        """Ack the last ones, and free the connection."""
+        if self._ended:
+            super().done(self._ended)
+        super().close()

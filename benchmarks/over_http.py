@@ -162,6 +162,21 @@ class Crowd:
             connection.close()
 
 
+def _unchunked(body: bytes) -> bytes | None:
+    """A large answer comes in chunks. None: they are not all there."""
+    parts: list[bytes] = []
+    at = 0
+    while (line := body.find(b"\r\n", at)) >= 0:
+        size = int(body[at:line], 16)
+        at = line + 2 + size + 2
+        if at > len(body):
+            break
+        if not size:
+            return b"".join(parts)
+        parts.append(body[line + 2 : at - 2])
+    return None
+
+
 class Connection(asyncio.Protocol):
     """One request at a time."""
 
@@ -187,12 +202,17 @@ class Connection(asyncio.Protocol):
         if end < 0:
             return
         length = _LENGTH.search(buffer, 0, end + 2)
-        if length is None or not buffer.startswith(b"HTTP/1.1 200"):
+        body: bytes | None = buffer[end + 4 :]
+        if not buffer.startswith(b"HTTP/1.1 200"):
             self._end(RuntimeError(f"the server said {buffer[:300]!r}"))
-        elif len(buffer) >= end + 4 + int(length[1]):
+        elif length is None:
+            body = _unchunked(body)
+        elif len(body) < int(length[1]):
+            body = None
+        if body is not None:
             self._buffer = b""
             if self._answer is not None and not self._answer.done():
-                self._answer.set_result(buffer[end + 4 :])
+                self._answer.set_result(body)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The server has hung up, or we have."""

@@ -77,7 +77,7 @@ def _measure(options: argparse.Namespace) -> Results:
 def _chosen(options: argparse.Namespace) -> list[Peer]:
     """The peers that were asked for, and us wherever they are."""
     peers = [
-        type(peer)(getattr(options, peer.name)) if isinstance(peer, FilePeer) else peer
+        type(peer)(getattr(options, peer.option)) if isinstance(peer, FilePeer) else peer
         for peer in known.PEERS
         if peer.name in options.peer
     ]
@@ -132,9 +132,8 @@ def _options(words: Sequence[str] | None) -> argparse.Namespace:
     add("--rounds", type=int, help="rounds of each case")
     add("--seconds", type=float, help="how long a slice lasts, unless it runs dry")
     add("--held", type=float, metavar="SECONDS", help="how long the old snapshot is held")
-    for peer in known.PEERS:
-        if isinstance(peer, FilePeer):
-            add(f"--{peer.name}", type=Path, metavar="FILE", help=f"{peer.name}: {peer.how}")
+    for option, how in {p.option: p.how for p in known.PEERS if isinstance(p, FilePeer)}.items():
+        add(f"--{option}", type=Path, metavar="FILE", help=f"{option}: {how}")
     add("--url", help="a PostgreSQL server of yours; databases are made there, and dropped")
     add("--postgres", type=int, default=18, metavar="16|18", help="version of our own server")
     add(

@@ -17,10 +17,25 @@ from benchmarks.peers.results import Figures, Setting, percentile
 from benchmarks.peers.run import Run
 from benchmarks.records import Slice
 
-FEW = ("turnabout", "raw", "pgmq", "lonnymq")
+FEW = ("turnabout", "turnabout-no-history", "raw", "pgmq", "lonnymq")
 """Who is measured at what takes long: the limit, and queues whose calls are like ours."""
-CALLED = (*FEW, "turnabout-history", "raw-generic", "raw-one-step")
-WORKERS = ("turnabout", "raw", "pgqueuer", "procrastinate", "graphile-worker", "pg-boss")
+CALLED = (
+    *FEW,
+    "turnabout-two-calls",
+    "raw-combined",
+    "raw-generic",
+    "raw-one-step",
+    "pgmq-archive",
+)
+WORKERS = (
+    "turnabout",
+    "turnabout-no-history",
+    "raw",
+    "pgqueuer",
+    "procrastinate",
+    "graphile-worker",
+    "pg-boss",
+)
 """Frameworks for jobs, and us for comparison; our worker is not measured."""
 CONNECTIONS = 4
 PASSING_BACKLOG = 1_000

@@ -4,14 +4,20 @@ from benchmarks.peers.graphile_worker import GraphileWorker
 from benchmarks.peers.huey import Huey
 from benchmarks.peers.litequeue import Litequeue
 from benchmarks.peers.lonnymq import LonnyMq
-from benchmarks.peers.ours import Turnabout, TurnaboutOnSqlite, TurnaboutWithHistory
+from benchmarks.peers.ours import (
+    Turnabout,
+    TurnaboutByTwoCalls,
+    TurnaboutOnSqlite,
+    TurnaboutOnSqliteWithoutHistory,
+    TurnaboutWithoutHistory,
+)
 from benchmarks.peers.peer import Peer
 from benchmarks.peers.persist_queue import PersistQueue
 from benchmarks.peers.pg_boss import PgBoss
-from benchmarks.peers.pgmq import Pgmq
+from benchmarks.peers.pgmq import Pgmq, PgmqArchive
 from benchmarks.peers.pgqueuer import PgQueuer
 from benchmarks.peers.procrastinate import Procrastinate
-from benchmarks.peers.raw import Raw, RawGeneric, RawOneStep
+from benchmarks.peers.raw import Raw, RawCombined, RawGeneric, RawOneStep
 from benchmarks.peers.raw_sqlite import RawOnSqlite
 
 US = "turnabout"
@@ -21,17 +27,21 @@ OURS: dict[str, str] = {"PostgreSQL": Turnabout.name, "SQLite": TurnaboutOnSqlit
 
 PEERS: tuple[Peer, ...] = (
     Turnabout(),
-    TurnaboutWithHistory(),
+    TurnaboutWithoutHistory(),
+    TurnaboutByTwoCalls(),
     Raw(),
+    RawCombined(),
     RawGeneric(),
     RawOneStep(),
     Pgmq(),
+    PgmqArchive(),
     LonnyMq(),
     PgQueuer(),
     Procrastinate(),
     GraphileWorker(),
     PgBoss(),
     TurnaboutOnSqlite(),
+    TurnaboutOnSqliteWithoutHistory(),
     RawOnSqlite(),
     Huey(),
     Litequeue(),

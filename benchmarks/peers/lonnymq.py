@@ -72,7 +72,7 @@ class Client(Wire):
 class LonnyMq(FilePeer):
     """Channels without limits."""
 
-    name = "lonnymq"
+    name = option = "lonnymq"
     about = (
         "By its SQL functions. At least once, fair between channels; one message a call. Where a"
         " case has one channel it has 10,000, as it locks a channel for each call."

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import turnabout
-from benchmarks.library import QUEUE, Library, channel_name
+from benchmarks.library import QUEUE, Consuming, Library, channel_name
 from benchmarks.on_sqlite import PART
 from benchmarks.peers.peer import BATCHES, Peer, PeerJob, Shape, Skill
 from benchmarks.plan import AnyBase
@@ -15,8 +15,8 @@ from turnabout import __version__
 SKILLS: tuple[Skill, ...] = ("send", "receive", "channels", "leased", "flow", "wait", "bytes")
 
 
-class Client(Library):
-    """Our library, with payloads of any size, and waiting."""
+class Client(Consuming):
+    """Our library as its pages show it, with payloads of any size, and waiting."""
 
     def __init__(self, job: PeerJob) -> None:
         super().__init__(job.url, job.channels, b"x" * job.size)
@@ -34,15 +34,19 @@ class Client(Library):
 
 
 class Turnabout(Peer):
-    """Without history, as the others have none."""
+    """As it comes out of the box: a row of history for each message that ended, for a week."""
 
     name = "turnabout"
     store = "PostgreSQL"
-    about = "Through the public library, history off; at least once, fair between channels."
+    about = (
+        "Through the public library, as it comes out of the box: history is kept for a week, and"
+        " the next messages are received with the acks of those before. At least once, fair"
+        " between channels."
+    )
     skills = SKILLS
     batches = BATCHES
     waiting = "select count(*) from turnabout.ready"
-    history: ClassVar[bool] = False
+    history: ClassVar[bool] = True
 
     def version(self) -> str:
         """Of the checkout."""
@@ -80,13 +84,26 @@ class Turnabout(Peer):
         return Client(job)
 
 
-class TurnaboutWithHistory(Turnabout):
-    """As it comes: a row of history for each message that ended, for a week."""
+class TurnaboutWithoutHistory(Turnabout):
+    """As most of the others, which keep nothing of what has ended."""
 
-    name = "turnabout-history"
-    about = "The same as it comes out of the box: what has ended is kept for a week."
-    skills = ("send", "receive", "bytes")
-    history = True
+    name = "turnabout-no-history"
+    about = (
+        "The same with `history_seconds=0`: like most others it keeps nothing of what has ended."
+    )
+    history = False
+
+
+class TurnaboutByTwoCalls(Turnabout):
+    """For those who ack apart."""
+
+    name = "turnabout-two-calls"
+    about = "As it comes, but with `receive` and `ack` in calls of their own."
+    skills = ("receive",)
+
+    def open(self, job: PeerJob) -> Library:
+        """The library."""
+        return Library(job.url, job.channels, b"x" * job.size)
 
 
 class TurnaboutOnSqlite(Turnabout):
@@ -95,3 +112,11 @@ class TurnaboutOnSqlite(Turnabout):
     name = "turnabout-sqlite"
     store = "SQLite"
     skills = ("send", "receive")
+
+
+class TurnaboutOnSqliteWithoutHistory(TurnaboutOnSqlite):
+    """As the others there, too, which keep nothing."""
+
+    name = "turnabout-sqlite-no-history"
+    about = TurnaboutWithoutHistory.about
+    history = False

@@ -125,8 +125,10 @@ class PostgresPeer(Peer):
 class FilePeer(PostgresPeer):
     """A peer that is functions in the database, made by a file of SQL that the user names."""
 
+    option: ClassVar[str]
+    """The option that names the file."""
     how: ClassVar[str]
-    """Which file that is, and the option that names it: the peer's name."""
+    """Which file that is."""
 
     def __init__(self, file: Path | None = None) -> None:
         self.file = file

@@ -24,18 +24,21 @@ class Client(Wire):
         super().__init__(job.url)
         self._payload = json.dumps({"p": "x" * (job.size - 10)})
 
+    ENDED = "delete"
+    """The function that ends messages."""
+
     def take(self, most: int) -> Sequence[int]:
         """Read: visible again after a while."""
         read = b"select msg_id, message from pgmq.read('bench', $1::int, $2::int)"
         return [row[0] for row in self.run(read, (LEASE_SECONDS, most)).fetchall()]
 
     def done(self, receipts: Sequence[int]) -> None:
-        """Delete."""
+        """Delete, or archive."""
+        end = f"select pgmq.{self.ENDED}('bench', $1::bigint"
         if len(receipts) == 1:
-            self.run(b"select pgmq.delete('bench', $1::bigint)", (receipts[0],)).fetchall()
+            self.run(f"{end})".encode(), (receipts[0],)).fetchall()
         else:
-            statement = b"select pgmq.delete('bench', $1::bigint[])"
-            self.run(statement, (literal(receipts),)).fetchall()
+            self.run(f"{end}[])".encode(), (literal(receipts),)).fetchall()
 
     def put(self, count: int) -> None:
         """Send."""
@@ -65,6 +68,12 @@ class Client(Wire):
         self.run(b"select pgmq.send('bench', $1::text::jsonb)", (payload,)).fetchall()
 
 
+class ArchivingClient(Client):
+    """What is done goes to PGMQ's table of archived messages."""
+
+    ENDED = "archive"
+
+
 def _of_source(file: Path) -> str:
     """As the control file of the extension's source has it, beside the folder of its SQL."""
     control = file.parent.parent / "pgmq.control"
@@ -77,7 +86,7 @@ def _of_source(file: Path) -> str:
 class Pgmq(FilePeer):
     """One queue, logged."""
 
-    name = "pgmq"
+    name = option = "pgmq"
     about = "By its SQL functions, `read` and `delete`. At least once; no channels."
     how = (
         "name the file of its SQL functions: --pgmq FILE (pgmq-extension/sql/pgmq.sql of its"
@@ -121,3 +130,16 @@ class Pgmq(FilePeer):
     def open(self, job: PeerJob) -> Client:
         """One connection."""
         return Client(job)
+
+
+class PgmqArchive(Pgmq):
+    """The same with what is closest to history."""
+
+    name = "pgmq-archive"
+    about = "The same with `archive` for `delete`: it keeps what has ended, for ever."
+    skills = ("receive",)
+    tables = ("pgmq.q_bench", "pgmq.a_bench")
+
+    def open(self, job: PeerJob) -> ArchivingClient:
+        """One connection."""
+        return ArchivingClient(job)

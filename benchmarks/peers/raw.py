@@ -65,6 +65,36 @@ class OneStepClient(on_postgres.Raw):
         """They are gone."""
 
 
+class CombinedClient(Client):
+    """Delete what is done and lease the next, in one statement."""
+
+    def __init__(self, job: PeerJob) -> None:
+        super().__init__(job)
+        self._ended: Sequence[int] = ()
+
+    def take(self, most: int) -> Sequence[int]:
+        """Delete those before, and lease some."""
+        now = time.time_ns() // 1_000_000
+        ended, self._ended = self._ended, ()
+        both = (
+            "with ended as (delete from raw where id = any ($3::bigint[]))"  # noqa: S608
+            " update raw set leased_until = $1::bigint where id in ("
+            "select id from raw where leased_until <= $2::bigint order by leased_until, id"
+            f" limit {most} for update skip locked) returning id, payload"
+        )
+        parameters = (now + LEASE_MS, now, on_postgres.literal(ended))
+        return [row[0] for row in self.run(both.encode(), parameters).fetchall()]
+
+    def done(self, receipts: Sequence[int]) -> None:
+        """They are deleted by the next call."""
+        self._ended = receipts
+
+    def close(self) -> None:
+        """Delete the last ones."""
+        super().done(self._ended)
+        super().close()
+
+
 class Raw(PostgresPeer):
     """Two steps, as PostgreSQL plans them."""
 
@@ -107,6 +137,18 @@ class RawGeneric(Raw):
     def open(self, job: PeerJob) -> GenericClient:
         """One connection."""
         return GenericClient(job)
+
+
+class RawCombined(Raw):
+    """Two steps in one statement."""
+
+    name = "raw-combined"
+    about = "The same, each delete in one statement with the next update."
+    skills = ("receive",)
+
+    def open(self, job: PeerJob) -> CombinedClient:
+        """One connection."""
+        return CombinedClient(job)
 
 
 class RawOneStep(Raw):
