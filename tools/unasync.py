@@ -90,6 +90,20 @@ REMOTE = COMMON | {
     r"AsyncStore": "Store",
     r"RemoteListener": "ListenerThread",
 }
+TASKS = COMMON | {
+    r"turnabout\.tasks\._async": "turnabout.tasks._sync",
+    r"turnabout\._async": "turnabout._sync",
+    r"AsyncApplication": "Application",
+    r"AsyncChain": "Chain",
+    r"AsyncHandle": "Handle",
+    r"AsyncQueue": "Queue",
+    r"AsyncStep": "Step",
+    r"AsyncTask": "Task",
+    r"AsyncTasks": "Tasks",
+    r"AsyncTurnabout": "Turnabout",
+    r"connect_async": "connect",
+    r"handle_async": "handle",
+}
 STORE = COMMON | {
     r"from turnabout\.store\.connections import Connections\n": "",
     r", no_transactions": "",
@@ -102,6 +116,7 @@ ROOMS = {
     PACKAGE / "store": STORE,
     PACKAGE / "postgres": POSTGRES,
     PACKAGE / "remote": REMOTE,
+    PACKAGE / "tasks": TASKS,
 }
 ASYNCIO_ONLY = re.compile(
     r"    # asyncio only\n    (?:async )?def .*?\n(?=    (?:async )?def |    # |\n\n|\Z)", re.DOTALL

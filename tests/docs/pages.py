@@ -31,6 +31,7 @@ from click.testing import CliRunner
 
 from turnabout import Turnabout
 from turnabout.cli import main
+from turnabout.tasks import Tasks
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.joinpath("docs").rglob("*.md")])
@@ -211,12 +212,13 @@ def opened(page: Path, folder: Path, change: Callable[[str], str] = str) -> Iter
     before, path, here = set(sys.modules), list(sys.path), Path.cwd()
     url = os.environ.pop("TURNABOUT_URL", None)
     os.chdir(folder)
+    sys.path.insert(0, str(folder))  # as for a program there
     run = Run(name(page), change)
     try:
         yield run
     finally:
         for value in run.names.values():
-            if isinstance(value, (Turnabout, sqlite3.Connection, psycopg.Connection)):
+            if isinstance(value, (Tasks, Turnabout, sqlite3.Connection, psycopg.Connection)):
                 value.close()
         os.chdir(here)
         if url is not None:

@@ -10,13 +10,14 @@ from pathlib import Path
 from tests.tidy.test_tree import ROOT, sources, text_of
 
 LINES_MAX = {
-    "core": 28_491,
+    "core": 28_519,
     "slice dev": 2_424,
     "slice move": 1_555,
     "slice pipeline": 10_425,
     "slice server": 9_390,
+    "slice tasks": 1_145,
     "SQL": 12_987,
-    "tests": 61_196,
+    "tests": 61_813,
 }
 SLACK = 200
 """How far below its figure a part may be before the figure has to follow."""

@@ -41,6 +41,11 @@ if TYPE_CHECKING:
 class AsyncQueue(AsyncQueueAdmin):
     """A named set of messages: send them, receive them, settle them."""
 
+    @property
+    def store(self) -> AsyncStore:
+        """The store under this handle, for APIs and tools that speak in verbs."""
+        return self._store
+
     async def send(
         self,
         payload: Any,

@@ -38,6 +38,11 @@ if TYPE_CHECKING:
 class Queue(QueueAdmin):
     """A named set of messages: send them, receive them, settle them."""
 
+    @property
+    def store(self) -> Store:
+        """The store under this handle, for APIs and tools that speak in verbs."""
+        return self._store
+
     def send(
         self,
         payload: Any,

@@ -3,6 +3,7 @@
 - return: acked, done; what it returns, if anything, is the result for callers of `wait`;
 - raise Defer(…), or return it: back later, uncharged;
 - raise GiveUp("why"): failed, and no further attempt: to the dead-letter queue;
+- raise TryAgain(delay_seconds=…) from error: failed, and back after that time;
 - raise anything else: failed, with the traceback; back after the queue's back-off.
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -39,7 +40,19 @@ class Defer(Exception):
 
 
 class GiveUp(Exception):
-    """Raise it in a handler when trying again is of no use. The message is dead at once."""
+    """Raise it in a handler when trying again is of no use: the message is dead at once, with your
+    text, or with the error that `raise GiveUp from error` names.
+    """
+
+
+class TryAgain(Exception):
+    """Raise it in a handler, from the error if there is one: this attempt failed, and the message
+    is back after that time, whatever the queue's back-off is.
+    """
+
+    def __init__(self, *, delay_seconds: float) -> None:
+        super().__init__(f"failed, to be tried again in {delay_seconds:g} s")
+        self.delay_ms = limits.delay_ms(delay_seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +70,8 @@ class Failed:
     retry: bool
     cause: BaseException
     """What the handler raised, for the log."""
+    delay_ms: int | None = None
+    """None: the queue's back-off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +115,17 @@ def ending_of(end: BaseException | Returned) -> Ending:
                 state = None if value.state is None else limits.state(value.state)
                 return PutOff(limits.duration_ms(value.delay_ms, "delay_ms"), state)
             case GiveUp():
-                return _failed(value, _said(value), retry=False)
+                cause = value if value.args else value.__cause__ or value
+                return _failed(cause, _said(value) if value.args else "", retry=False)
+            case TryAgain():
+                delay_ms = limits.duration_ms(value.delay_ms, "delay_ms")
+                return replace(_failed(value.__cause__ or value), delay_ms=delay_ms)
             case BaseException() if value is end:
                 return _failed(value)
             case _:
                 return Done(result(value))
     except BaseException as error:  # noqa: BLE001 - see above
-        if value is end or issubclass(type(value), (Defer, GiveUp)):
+        if value is end or issubclass(type(value), (Defer, GiveUp, TryAgain)):
             return _failed(error, f"the handler's {type(value).__name__} cannot be read:\n")
         # Its work is done, and doing it again would not help.
         log.warning("a handler's return value is not kept as the result: %s", text_of(error))
@@ -174,8 +193,7 @@ def stack_of(frame: FrameType) -> str:
 
 def _ours(module: object) -> bool:
     return isinstance(module, str) and (
-        module.startswith("turnabout.worker.")
-        or module in ("contextvars", "asyncio.tasks", "threading")
+        module.startswith("turnabout.") or module in ("contextvars", "asyncio.tasks", "threading")
     )
 
 
@@ -187,6 +205,6 @@ def verb_of(
         case Done():
             return v.Ack(queue, (receipt,), () if ending.result is None else (ending.result,))
         case Failed():
-            return v.Fail(queue, (Failure(receipt, ending.error, ending.retry),))
+            return v.Fail(queue, (Failure(receipt, ending.error, ending.retry, ending.delay_ms),))
         case PutOff():
             return v.Defer(queue, (Deferral(receipt, ending.delay_ms, ending.state),))

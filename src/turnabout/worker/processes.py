@@ -48,7 +48,8 @@ URL_VARIABLE = "TURNABOUT_WORKER_URL"
 
 
 def load(target: str) -> Worker:
-    """The worker that `module:name` names; the working directory may be imported from.
+    """The worker that `module:name` names, or that the object there makes, by a method `worker`
+    (as `turnabout.tasks.Tasks` does); the working directory may be imported from.
 
     Raises: UsageError if there is no such module or name, or it is no Worker.
     """
@@ -75,6 +76,9 @@ def load(target: str) -> Worker:
     if not hasattr(module, name):
         raise UsageError(f"the module {module_name!r} has no {limits.shown(name)}")
     worker = getattr(module, name)
+    make = getattr(worker, "worker", None)
+    if not isinstance(worker, Worker) and callable(make):
+        worker = make()
     if not isinstance(worker, Worker):
         raise UsageError(f"{target} is a {type(worker).__name__}, not a turnabout.worker.Worker")
     return worker

@@ -174,7 +174,7 @@ class Settler:
             case Failed():
                 return self._queue.fail(
                     [
-                        Failure(lease.receipt, ending.error, ending.retry)
+                        Failure(lease.receipt, ending.error, ending.retry, ending.delay_ms)
                         for lease, ending in items
                         if isinstance(ending, Failed)
                     ]

@@ -1,0 +1,164 @@
+"""From a message to its task, and from how the task ended to what becomes of the message."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AsyncExitStack, ExitStack
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from turnabout.tasks import links
+from turnabout.tasks.arguments import to_json
+from turnabout.tasks.context import running
+from turnabout.tasks.definition import TASK, CallOptions, Definition
+from turnabout.words.delivered import DeliveredMessage
+from turnabout.words.errors import UsageError
+from turnabout.words.payload import JSON
+from turnabout.words.records import Result
+from turnabout.words.verbs import Ack, Send, Verb
+from turnabout.worker import Defer, GiveUp, TryAgain
+
+AGAIN_MS = 7 * 86_400_000
+"""How long a task that is run again is known to have sent the next of its chain."""
+Around = Callable[[DeliveredMessage], Any]
+"""Gives a context manager around each run of a task; around those on asyncio, an async one too."""
+
+
+class Dispatch:
+    """Calls the tasks that were registered."""
+
+    def __init__(self) -> None:
+        self.tasks: dict[str, tuple[Definition, CallOptions]] = {}
+        self.around: list[Around] = []
+        self.loop: asyncio.AbstractEventLoop | None = None
+        """Of the worker: for tasks on asyncio in a queue that also has others."""
+
+    def handle(self, message: Any) -> Any:
+        """Call the task of a message. Returns: what the worker keeps as the result. Raises: what
+        the task raised, as its `Retry` judges it.
+        """
+        definition, given, rest = self._asked(message)
+        token = running.set(message)
+        try:
+            with ExitStack() as stack:
+                for around in self.around:
+                    stack.enter_context(around(message))
+                value = definition.function(**given)
+                if definition.is_async:
+                    value = self._awaited(value)
+        except Exception as error:
+            judged = _judged(definition, message, error)
+            if judged is error:
+                raise
+            raise judged from error
+        finally:
+            running.reset(token)
+        result = _result(definition, value)
+        if rest:
+            message.queue.store.run_transaction(self._go_on(message, result, rest))
+            message.mark_settled()
+        return result
+
+    async def handle_async(self, message: Any) -> Any:
+        """The same on asyncio."""
+        definition, given, rest = self._asked(message)
+        token = running.set(message)
+        try:
+            if self.around or definition.timeout_seconds is not None:
+                value = await self._surrounded(definition, given, message)
+            else:
+                value = definition.function(**given)
+                if definition.is_async:
+                    value = await value
+        except Exception as error:
+            judged = _judged(definition, message, error)
+            if judged is error:
+                raise
+            raise judged from error
+        finally:
+            running.reset(token)
+        result = _result(definition, value)
+        if rest:
+            await message.queue.store.run_transaction(self._go_on(message, result, rest))
+            message.mark_settled()
+        return result
+
+    async def _surrounded(
+        self, definition: Definition, given: dict[str, Any], message: Any
+    ) -> object:
+        async with AsyncExitStack() as stack, asyncio.timeout(definition.timeout_seconds):
+            for around in self.around:
+                await entered(stack, around(message))
+            value = definition.function(**given)
+            return await value if definition.is_async else value
+
+    def _asked(
+        self, message: DeliveredMessage
+    ) -> tuple[Definition, dict[str, Any], tuple[links.Link, ...]]:
+        """The task of a message, what to call it with, and what its chain goes on with."""
+        name = message.headers.get(TASK)
+        found = self.tasks.get(name or "")
+        if found is None:
+            known = ", ".join(sorted(self.tasks)) or "none"
+            told = f"names the task {name!r}" if name else f"has no header `{TASK}`"
+            raise GiveUp(f"the message {told}; this worker knows: {known}")
+        definition, _ = found
+        rest = links.read(message.headers)
+        if rest and rest[0].task not in self.tasks:
+            raise GiveUp(
+                f"the next task of the chain, {rest[0].task!r}, is not known to this worker"
+            )
+        try:
+            return definition, definition.arguments.decoded(message.payload), rest
+        except (msgspec.MsgspecError, UsageError, UnicodeDecodeError, RecursionError) as error:
+            signature = f"{definition.name}{definition.arguments.signature}"
+            raise GiveUp(f"the payload does not fit {signature}: {error}") from error
+
+    def _awaited(self, work: Any) -> Any:
+        if self.loop is None:
+            return asyncio.run(work)
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result()
+
+    def _go_on(
+        self, message: Any, result: Result | None, rest: tuple[links.Link, ...]
+    ) -> list[Verb[Any]]:
+        """In a chain: the ack, and the send of the next task."""
+        link, *others = rest
+        following, options = self.tasks[link.task]
+        payload = links.arguments(link, b"null" if result is None else result.data)
+        send = following.message(options, payload, links.written(others))
+        if send.dedup_key is None:
+            # Where this lease was lost meanwhile the task is run again: the first send stands.
+            key = f"then:{message.queue.name}:{message.id}"
+            send = replace(send, dedup_key=key, dedup_mode="window", dedup_window_ms=AGAIN_MS)
+        results = () if result is None else (result,)
+        ack = Ack(message.queue.name, (message.receipt,), results)
+        return [ack, Send(following.queue, (send,))]
+
+
+def _result(definition: Definition, value: object) -> Result | None:
+    if value is None:
+        return None
+    return Result(to_json(value, f"the result of {definition.name}"), JSON)
+
+
+def _judged(definition: Definition, message: DeliveredMessage, error: Exception) -> Exception:
+    """What is raised for the worker, which reads it: see `turnabout.worker.endings`."""
+    if isinstance(error, (Defer, GiveUp, TryAgain)):
+        return error
+    retry = definition.retry
+    if not retry.allows(error, message.failures + message.crashes):
+        return GiveUp()
+    pause = retry.pause(message.failures)
+    return error if pause is None else TryAgain(delay_seconds=pause)
+
+
+async def entered(stack: AsyncExitStack, block: Any) -> None:
+    """Enter a context manager of either colour."""
+    if hasattr(block, "__aenter__"):
+        await stack.enter_async_context(block)
+    else:
+        stack.enter_context(block)
