@@ -31,7 +31,6 @@ from click.testing import CliRunner
 
 from turnabout import Turnabout
 from turnabout.cli import main
-from turnabout.tasks import Tasks
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.joinpath("docs").rglob("*.md")])
@@ -218,7 +217,9 @@ def opened(page: Path, folder: Path, change: Callable[[str], str] = str) -> Iter
         yield run
     finally:
         for value in run.names.values():
-            if isinstance(value, (Tasks, Turnabout, sqlite3.Connection, psycopg.Connection)):
+            if isinstance(value, (Turnabout, sqlite3.Connection, psycopg.Connection)) or (
+                type(value).__module__.startswith("turnabout.tasks.") and hasattr(value, "close")
+            ):
                 value.close()
         os.chdir(here)
         if url is not None:

@@ -425,7 +425,7 @@ BUGS = [
     ("next", "r.channel > coalesce", "r.channel >= coalesce"),
     ("next", "left join taken t", "join taken t"),
     ("next_kept", "l.keeps = true", "true"),
-    ("next_kept", "e.crashes, 1, e.channel", "e.crashes, 2, e.channel"),
+    ("next_kept", "e.crashes, 1,", "e.crashes, 2,"),
     ("next_many", "e.count = cardinality($1::bigint[])", "true"),
     ("next_many", "where h.is_whole", ""),
     ("next_of_line", "and e.channel < $7::text", "and e.channel > $7::text"),

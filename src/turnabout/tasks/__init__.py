@@ -17,30 +17,64 @@ Functions may be of either kind in both.
 with a chain.
 """
 
-from turnabout.tasks._async import AsyncHandle, AsyncTask, AsyncTasks
-from turnabout.tasks._async import chain as chain_async
-from turnabout.tasks._sync import Handle, Task, Tasks, chain
-from turnabout.tasks.context import current
-from turnabout.tasks.definition import CallOptions
-from turnabout.tasks.errors import NotSent, TaskFailed
-from turnabout.tasks.retry import RetryPolicy as Retry
-from turnabout.worker import Defer, GiveUp, TryAgain
+from __future__ import annotations
 
-__all__ = [
-    "AsyncHandle",
-    "AsyncTask",
-    "AsyncTasks",
-    "CallOptions",
-    "Defer",
-    "GiveUp",
-    "Handle",
-    "NotSent",
-    "Retry",
-    "Task",
-    "TaskFailed",
-    "Tasks",
-    "TryAgain",
-    "chain",
-    "chain_async",
-    "current",
-]
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from turnabout.tasks.public import (
+        AsyncHandle as AsyncHandle,
+    )
+    from turnabout.tasks.public import (
+        AsyncTask as AsyncTask,
+    )
+    from turnabout.tasks.public import (
+        AsyncTasks as AsyncTasks,
+    )
+    from turnabout.tasks.public import (
+        CallOptions as CallOptions,
+    )
+    from turnabout.tasks.public import (
+        Defer as Defer,
+    )
+    from turnabout.tasks.public import (
+        GiveUp as GiveUp,
+    )
+    from turnabout.tasks.public import (
+        Handle as Handle,
+    )
+    from turnabout.tasks.public import (
+        NotSent as NotSent,
+    )
+    from turnabout.tasks.public import (
+        Retry as Retry,
+    )
+    from turnabout.tasks.public import (
+        Task as Task,
+    )
+    from turnabout.tasks.public import (
+        TaskFailed as TaskFailed,
+    )
+    from turnabout.tasks.public import (
+        Tasks as Tasks,
+    )
+    from turnabout.tasks.public import (
+        TryAgain as TryAgain,
+    )
+    from turnabout.tasks.public import (
+        chain as chain,
+    )
+    from turnabout.tasks.public import (
+        chain_async as chain_async,
+    )
+    from turnabout.tasks.public import (
+        current as current,
+    )
+
+
+def __getattr__(name: str) -> Any:
+    """Late: the core looks at each slice, and loads none (see `turnabout.slices`)."""
+    if name.startswith("_"):
+        raise AttributeError(name)
+    return getattr(import_module("turnabout.tasks.public"), name)

@@ -1,0 +1,29 @@
+"""What `turnabout.tasks` has for its users; loaded when it is asked for."""
+
+from turnabout.tasks._async import AsyncHandle, AsyncTask, AsyncTasks
+from turnabout.tasks._async import chain as chain_async
+from turnabout.tasks._sync import Handle, Task, Tasks, chain
+from turnabout.tasks.context import current
+from turnabout.tasks.definition import CallOptions
+from turnabout.tasks.errors import NotSent, TaskFailed
+from turnabout.tasks.retry import RetryPolicy as Retry
+from turnabout.worker import Defer, GiveUp, TryAgain
+
+__all__ = [
+    "AsyncHandle",
+    "AsyncTask",
+    "AsyncTasks",
+    "CallOptions",
+    "Defer",
+    "GiveUp",
+    "Handle",
+    "NotSent",
+    "Retry",
+    "Task",
+    "TaskFailed",
+    "Tasks",
+    "TryAgain",
+    "chain",
+    "chain_async",
+    "current",
+]
