@@ -12,7 +12,7 @@ import sys
 import turnabout
 from turnabout.pipeline import session
 
-URL = sys.argv[1] if len(sys.argv) > 1 else "sqlite:///orders.db"
+URL = sys.argv[1] if len(sys.argv) > 1 else "postgresql://app@localhost/app"
 CHECKPOINT = sys.argv[2] if len(sys.argv) > 2 else "orders-checkpoint"
 PRICES = (("apple", 3), ("pear", 4), ("quince", 9))
 

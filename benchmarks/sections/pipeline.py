@@ -33,6 +33,7 @@ def cells(bench: Bench) -> list[Cell]:
             (30 + bench.plan.large / 5_000, _jobs),
             (2 + each, _sink),
         )
+        if has_server(place) or run in (_log_stream, _jobs)  # what Spark does with a file
     ]
 
 
@@ -60,7 +61,7 @@ def _lease_stream(bench: Bench, place: Place) -> Iterable[Record]:
         f"lease stream, {batch:,} a batch, against receive and ack by {PLAIN_BATCH:,}",
         rates["loop"],
         rates["lease"],
-        target=Target(1.5) if has_server(place) else None,
+        target=Target(1.5),
         note=profiles[-1].profile,
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
@@ -35,8 +36,8 @@ def test_every_section_gives_records() -> None:
 
 @pytest.mark.long
 def test_the_pipeline_gives_records(spark: SparkSession) -> None:
-    place = SqlitePlace(durable=False)
-    with Crew() as crew:
+    place = PostgresPlace(url=None, version=18, durable=False)
+    with closing(place), Crew() as crew:
         gives_records(Bench(TINY, [place], crew), sections.BY_NAME["pipeline"])
 
 

@@ -48,6 +48,8 @@ ON_POSTGRES = [
 ]
 
 
+DATABASE = "postgresql://app@localhost/app"
+"""In the Python of a page with Spark: there is one for that page alone."""
 SERVER = "http://127.0.0.1:8080"
 """In the Python of a page: there is a server for that page alone."""
 
@@ -79,8 +81,10 @@ def test_the_code_of_a_page_with_spark_runs(
     page: Path, tmp_path: Path, spark: SparkSession
 ) -> None:
     work_in(spark, tmp_path)
-    # Its workers stay where they were started.
-    run(page, tmp_path, lambda text: text.replace("sqlite:///app", f"sqlite:///{tmp_path}/app"))
+    here = f"sqlite:///{tmp_path}/app"  # its workers stay where they were started
+    with contextlib.ExitStack() as stack:
+        url = stack.enter_context(migrated()) if is_in_python(page, DATABASE) else DATABASE
+        run(page, tmp_path, lambda text: text.replace("sqlite:///app", here).replace(DATABASE, url))
 
 
 @pytest.mark.slow

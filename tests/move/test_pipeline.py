@@ -52,20 +52,17 @@ def test_what_pipelines_had_open_stays_behind_and_the_report_says_so(endpoints: 
     with turnabout.connect(endpoints.source) as mq:
         store, jobs = mq.store, mq.queue("jobs")
         jobs.send_many([message(str(n)) for n in range(5)])
-        generation = store.run(p.SubscriptionOpen("s", "a reader")).generation
-        store.run(p.EpochLease("s", generation, ("jobs",), 0, 2, 60_000))
         jobs.ack([m.receipt for m in jobs.receive(1)])
         store.run(p.WatermarkSet("lake", store.run(p.LogNext("")).until, 1))
         store.run(p.Stage("attempt", (p.StagedMessage("jobs", Outgoing(b"x")),)))
-    left = Left(subscriptions=1, leased=2, staged=1, watermarks=1)
+    left = Left(staged=1, watermarks=1)
     assert plan(endpoints.source, endpoints.target).left == left
     moved = endpoints.move()
     assert moved.left == left
     assert convert(json.loads(json.dumps(asdict(moved))), Moved) == moved, "as the ledger keeps it"
     with turnabout.connect(endpoints.target) as mq:
         store = mq.store
-        assert mq.queue("jobs").stats().leased == 2
-        assert store.run(p.SubscriptionList()) == store.run(p.WatermarkList()) == ()
+        assert store.run(p.WatermarkList()) == ()
         rows = store.run(p.LogNext(p.START))
         assert rows.messages == 1, "the history has moved, and is the beginning of the log"
 
@@ -73,12 +70,6 @@ def test_what_pipelines_had_open_stays_behind_and_the_report_says_so(endpoints: 
 @each(
     "verb",
     [
-        p.SubscriptionOpen("s", "a reader"),
-        p.SubscriptionRelease("s"),
-        p.SubscriptionList(),
-        p.EpochLease("s", 1, ("jobs",), 0, 2, 60_000),
-        p.EpochPlan("s", 1, 1, 60_000, 3, ""),
-        p.EpochExtend("s", 1, 60_000),
         p.Stage("attempt", (p.StagedMessage("jobs", Outgoing(b"x")),)),
         p.Publish("sink", 0, (), 0),
         p.Unstage(()),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import psycopg
+import pytest
 from psycopg.rows import dict_row
 
 from tests.conformance.steps import sent
@@ -19,6 +20,12 @@ LEASE_MS = 60_000
 COLOURED = ("postgres-18", "postgres", *["postgres-16", "postgres-18-async"] * EVERYTHING)
 PLACES = ["sqlite-unsynced", *[name for name in COLOURED if name in DOORS]]
 """The doors of pipelines: each kind of database; of all tests each version and colour."""
+on_postgres = pytest.mark.parametrize(
+    "pipe",
+    [pytest.param(name, marks=[pytest.mark.slow] * (n > 0)) for n, name in enumerate(PLACES[1:])],
+    indirect=True,
+)
+"""For what one kind of database does: on PostgreSQL alone there are leases by the batch."""
 OTHERS = """
 select pg_snapshot_xmin(s) < pg_snapshot_xmax(s) and exists (
     select from pg_stat_activity a

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import turnabout
 from tests.pipeline.spark.places import finish
 from tests.pipeline.spark.test_archive_steps import run as archive
 from tests.support.each import each
+from tests.support.postgres import migrated
 from turnabout.pipeline.commands import jobs
 from turnabout.pipeline.lake import Lake
 from turnabout.pipeline.spark.access import Access
@@ -55,19 +57,25 @@ def test_status_and_its_alarm(run, opened, access, lake):
     run("pipeline", "status", "--fail-over-lag", "0")
 
 
-def test_release_gives_a_stream_s_messages_back(run, opened, access):
-    opened.queue("mail").send_many([turnabout.message("x"), turnabout.message("y")])
-    reader = access.run(SubscriptionOpen("mailer", "host 1"))
-    access.run(EpochLease("mailer", reader.generation, ("mail",), 0, 10, 60_000))
-    shown = run("pipeline", "status").out
-    assert [word for word in ("mailer", "mail", "host 1") if word not in shown] == []
-    assert "there: mailer" in run("pipeline", "release", "other", "--yes", code=2).err
-    assert "repeat with --yes" in run("pipeline", "release", "mailer", code=2).err
-    assert opened.queue("mail").stats().leased == 2
-    ran = run("pipeline", "release", "mailer", "--forget", "--yes", "--json").document()
-    assert ran == {"subscription": "mailer", "messages": 2, "forgotten": True}
-    assert opened.queue("mail").stats().ready == 2
-    assert run("pipeline", "status", "--json").document()["subscriptions"] == []
+def test_release_gives_a_stream_s_messages_back(run):
+    with migrated() as url, turnabout.connect(url) as opened:
+        run, store = partial(run, TURNABOUT_URL=url), opened.store
+        opened.queue("mail").send_many([turnabout.message("x"), turnabout.message("y")])
+        reader = store.run(SubscriptionOpen("mailer", "host 1"))
+        store.run(EpochLease("mailer", reader.generation, ("mail",), 0, 10, 60_000))
+        shown = run("pipeline", "status").out
+        assert [word for word in ("mailer", "mail", "host 1") if word not in shown] == []
+        assert "there: mailer" in run("pipeline", "release", "other", "--yes", code=2).err
+        assert "repeat with --yes" in run("pipeline", "release", "mailer", code=2).err
+        assert opened.queue("mail").stats().leased == 2
+        ran = run("pipeline", "release", "mailer", "--forget", "--yes", "--json").document()
+        assert ran == {"subscription": "mailer", "messages": 2, "forgotten": True}
+        assert opened.queue("mail").stats().ready == 2
+        assert run("pipeline", "status", "--json").document()["subscriptions"] == []
+
+
+def test_of_a_file_nothing_is_leased(run, opened):
+    assert "there: none" in run("pipeline", "release", "mailer", "--yes", code=2).err
 
 
 def test_purge_forget_and_lake(run, opened, access, lake):

@@ -12,9 +12,11 @@ from tests.conformance.steps import (
     sent,
     texts,
 )
-from tests.pipeline.steps import LEASE_MS, many
+from tests.pipeline.steps import LEASE_MS, many, on_postgres
 from turnabout import Acked, LeaseLost, Policy, QueueNotFound, Rate, Receipt, message
 from turnabout.pipeline import verbs as p
+
+pytestmark = on_postgres
 
 
 def leased(reader, after, most=1000):

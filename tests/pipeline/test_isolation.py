@@ -3,9 +3,11 @@
 import pytest
 
 from tests.conformance.steps import counts, ending, finished, grave_of, sent, texts
-from tests.pipeline.steps import many
+from tests.pipeline.steps import many, on_postgres
 from turnabout.pipeline import verbs as p
 from turnabout.words.entities import Receipt
+
+pytestmark = on_postgres
 
 
 def planned(reader, epoch, times):

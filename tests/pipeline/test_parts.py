@@ -3,7 +3,9 @@
 import pytest
 
 from tests.conformance.steps import sent
-from tests.pipeline.steps import many
+from tests.pipeline.steps import many, on_postgres
+
+pytestmark = on_postgres
 
 
 def check_parts(reader, epoch, rows):

@@ -77,6 +77,22 @@ def test_what_a_pipeline_cannot_work_on(place, why):
     assert "secret" not in str(refused.value)
 
 
+@each(
+    "verb",
+    [
+        p.SubscriptionOpen("s", "tests"),
+        p.EpochLease("s", 1, ("q",), 0, 1, 60_000),
+        p.EpochPlan("s", 1, 1, 60_000, 3, ""),
+        p.EpochExtend("s", 1, 60_000),
+    ],
+)
+def test_a_file_gives_no_leases_by_the_batch_and_says_what_does(timed, verb):
+    with pytest.raises(UsageError, match=r"a stream of leases needs PostgreSQL.*mode log"):
+        timed.run(verb)
+    assert timed.run(p.SubscriptionList()) == ()
+    assert timed.run(p.SubscriptionRelease("s")) == 0
+
+
 # --- positions ---
 
 
@@ -175,20 +191,11 @@ def test_of_many_queues_the_next_rows_are_found_at_once(timed):
 # --- others who wait ---
 
 
-def test_who_waits_for_messages_hears_of_those_that_are_published_or_given_back(timed):
-    generation = timed.run(p.SubscriptionOpen("s", "tests")).generation
-    timed.run(Send("q", (Outgoing(b"x"),)))
+def test_who_waits_for_messages_hears_of_those_that_are_published(timed):
     timed.run(p.Stage("a", (p.StagedMessage("q", Outgoing(b"y")),)))
     told = timed.store._opened.writer.connection.to_notify
-    for verb, is_news in (
-        (p.Publish("sink", 0, ("a",), 1), True),
-        (p.EpochLease("s", generation, ("q",), 0, 1, 60_000), False),
-        (p.EpochExtend("s", generation, 60_000), False),
-        (p.EpochLease("s", generation, ("q",), 1, 1, 60_000), True),  # the first has ended
-        (p.SubscriptionRelease("s"), True),
-    ):
-        timed.run(verb)
-        assert ("q" in told) is is_news, verb
+    timed.run(p.Publish("sink", 0, ("a",), 1))
+    assert "q" in told
 
 
 def test_one_note_of_a_sink_is_kept(timed):

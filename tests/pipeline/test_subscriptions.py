@@ -3,9 +3,11 @@
 import pytest
 
 from tests.conformance.steps import counts, maintained, one, sent
-from tests.pipeline.steps import LEASE_MS, Reader
+from tests.pipeline.steps import LEASE_MS, Reader, on_postgres
 from turnabout import Acked, LeaseLost
 from turnabout.pipeline import verbs as p
+
+pytestmark = on_postgres
 
 
 def test_the_first_reader_begins_at_the_beginning(pipe, clock):

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.conformance.steps import finished, grave_of, sent
-from tests.pipeline.steps import LEASE_MS
+from tests.pipeline.steps import LEASE_MS, on_postgres
 from turnabout import Failure, QueueSettings, message
 from turnabout.words import verbs as v
 
@@ -39,7 +39,7 @@ def columns(pipe, view):
 
 @pytest.mark.parametrize("view", COLUMNS)
 def test_a_view_has_its_columns(pipe, view):
-    wanted = COLUMNS[view].split()
+    wanted = COLUMNS[view].split() if view != "epoch_rows" or pipe.is_postgres else []
     if view == "log_rows":
         wanted = sorted([*wanted, *PLACE[pipe.is_postgres]])
         assert sorted(columns(pipe, view)) == wanted
@@ -88,6 +88,7 @@ def test_log_rows_are_the_history(pipe, clock, full):
         assert (row["namespace"], row["queue"]) == ("", full.name)
 
 
+@on_postgres
 def test_epoch_rows_are_what_receive_would_give(pipe, clock, full):
     (second,) = full.receive(1)
     second.defer(state=b"saved")
@@ -113,6 +114,7 @@ def test_epoch_rows_are_what_receive_would_give(pipe, clock, full):
     assert {as_row(row["state"]) for row in rows} == {None, b"saved"}
 
 
+@on_postgres
 def test_epoch_rows_go_with_their_lease(pipe, clock, full):
     reader = pipe.reader(full)
     reader.lease(0)
@@ -159,24 +161,32 @@ def test_names_are_split_at_the_namespace(pipe, clock):
     began = pipe.end()
     for name in (plain, f"{tenant}/{plain}"):
         pipe.run(v.QueueCreate(name, QueueSettings()))
-        pipe.run(v.Send(name, tuple(message(text) for text in ("done", "dead", "leased"))))
+        pipe.run(v.Send(name, tuple(message(text) for text in ("done", "dead", "left"))))
         done, die = pipe.run(v.Receive(name, 2)).deliveries
         pipe.run(v.Ack(name, (done.receipt,)))
         pipe.run(v.Fail(name, (Failure(die.receipt, "why", retry=False),)))
-    reader = pipe.reader(subscription=f"{tenant}/{pipe.name()}")
-    reader.queues = (plain, f"{tenant}/{plain}")
-    reader.lease(0)
     split = [("", plain), (tenant, plain)]
 
     def names(rows):
         return sorted({(row["namespace"], row["queue"]) for row in rows})
 
     assert names(pipe.log(began)) == split
-    assert names(reader.rows(1)) == split
-    assert {row["subscription"] for row in reader.rows(1)} == {reader.subscription}
     rows = pipe.select("select * from dead_rows where queue = ?", f"{plain}-dead")
     assert names(rows) == [(namespace, f"{queue}-dead") for namespace, queue in split]
     assert sorted(row["source_queue"] for row in rows) == sorted([plain, f"{tenant}/{plain}"])
+
+
+@on_postgres
+def test_names_of_what_is_leased_are_split_as_well(pipe):
+    plain, tenant = pipe.name("q"), pipe.name("t")
+    reader = pipe.reader(subscription=f"{tenant}/{pipe.name()}")
+    reader.queues = (plain, f"{tenant}/{plain}")
+    for name in reader.queues:
+        pipe.run(v.Send(name, (message("x"),)))
+    reader.lease(0)
+    found = sorted((row["namespace"], row["queue"]) for row in reader.rows(1))
+    assert found == [("", plain), (tenant, plain)]
+    assert {row["subscription"] for row in reader.rows(1)} == {reader.subscription}
 
 
 def dead(pipe, queue):

@@ -71,7 +71,6 @@ BROKEN = {
     "early, by schedules": "update {s}schedule set last_at = {now} + 90000",
     "tenants": "update {s}queue set dead_letter = 'acme/q' where name = 'q'",
     "tenants, by schedules": "update {s}schedule set queue = 'acme/q'",
-    "subscriptions": "update {s}subscription set seen_at = {old}",
     "archives": "update {s}history set finished_at = {now} - 400000000",  # of a week
 }
 OF_VERBS = {"subscriptions", "archives"}
@@ -98,6 +97,7 @@ LEASED = (
 )
 """All messages of a channel, whether they are leased already or not."""
 ON_POSTGRES = {
+    "subscriptions": "update turnabout.subscription set seen_at = {old}",
     "one lease": TWICE.format("message"),
     "one lease, by a second place": "insert into turnabout.scheduled (id, at, queue_id, priority,"
     " limited, channel) select id, {now}, queue_id, priority, limited, channel"
@@ -161,11 +161,9 @@ def fill(url: str) -> None:
 
 
 def fill_pipelines(opened: turnabout.Turnabout) -> None:
-    """A reader that is at work, an archive that has one row, and a batch that is being written."""
+    """An archive that has one row, and a batch that is being written."""
     run = opened.store.run
     opened.queue("p").send("x")
-    generation = run(p.SubscriptionOpen("reader", "tests")).generation
-    run(p.EpochLease("reader", generation, ("p",), 0, 1, 60_000))
     run(p.Stage("attempt", (p.StagedMessage("p", Outgoing(b"x")),)))
     ends = time.monotonic() + 30
     while not (span := run(p.LogNext(p.START, 1))).messages:  # another test's transaction
@@ -216,6 +214,10 @@ def migrate_and_fill(url: str) -> None:
     """For a template, which databases are copied from."""
     migrate(url)
     fill(url)
+    with turnabout.connect(url) as opened:  # a reader that is at work
+        run = opened.store.run
+        generation = run(p.SubscriptionOpen("reader", "tests")).generation
+        run(p.EpochLease("reader", generation, ("p",), 0, 1, 60_000))
     with psycopg.connect(url, autocommit=True) as db:  # marks, as a busy queue has them
         db.execute(
             "select turnabout.insert_head_mark(id, 'c', 0::smallint, 1) from turnabout.queue"

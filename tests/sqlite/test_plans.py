@@ -2,12 +2,9 @@
 
 from pathlib import Path
 
-import pytest
-
 import turnabout.sqlite
-from tests.support.sqlite_plans import Plans, connections, plan_of, searches_of
+from tests.support.sqlite_plans import Plans, connections, searches_of
 from turnabout.sqlite._statements import statements
-from turnabout.sqlite.procedures._round_robin import DELIVERIES
 from turnabout.sqlite.store import SqliteStore
 from turnabout.words.administration import ADMINISTRATION
 from turnabout.words.entities import Failure, Outgoing
@@ -162,15 +159,6 @@ class TestPlans(Plans):
     files = tuple(file for file in FILES if file != "doctor")  # which is to look at everything
     statements = staticmethod(statements)
     hot, may_walk, may_sort = HOT, MAY_WALK, MAY_SORT
-
-
-@pytest.mark.parametrize("step", DELIVERIES)
-def test_a_delivery_is_found_as_its_head_is(connection, step):
-    whole = plan_of(connection, DELIVERIES[step])
-    heads = plan_of(connection, statements("receive")[step])
-    # A newer SQLite finds an index to be covering where an older one doesn't say so.
-    plain, found = ([line.replace("COVERING ", "") for line in plan] for plan in (heads, whole))
-    assert found == plain
 
 
 def test_every_verb_has_a_file_of_statements():

@@ -14,8 +14,8 @@ from turnabout import Sent, Unavailable
 
 THEIRS = (
     *("queue", "message", "channel", "history", "dedup", "event", "redrive", "schedule"),
-    *("namespace", "token", "subscription", "generation", "epoch", "epoch_part", "epoch_message"),
-    *("stage", "sink_batch", "watermark", "log_floor", "migration", "inbox", "orders"),
+    *("namespace", "token", "stage", "sink_batch", "watermark", "log_floor", "migration"),
+    *("inbox", "orders"),
 )
 """Names that we use ourselves, with a prefix."""
 

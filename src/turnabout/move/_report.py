@@ -29,12 +29,8 @@ class MovedQueue:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What of pipelines has no meaning on the target, and stays behind. Messages that subscriptions
-    had leased have moved as leased ones: their leases run out there.
-    """
+    """What of pipelines has no meaning on the target, and stays behind."""
 
-    subscriptions: int = 0
-    leased: int = 0
     staged: int = 0
     watermarks: int = 0
 

@@ -102,14 +102,6 @@ def _tell(app: App, found: Moved, done: str) -> None:
 def _tell_of_pipelines(found: Moved) -> None:
     """Tell what stays behind of pipelines, and what that means for them."""
     left = found.left
-    if left.subscriptions:
-        text = "Left behind: " + _show.plural(
-            left.subscriptions, "subscription of a pipeline", "subscriptions of pipelines"
-        )
-        if left.leased:
-            what = _show.plural(left.leased, "message")
-            text += f"; what they had leased ({what}) comes back when the leases run out"
-        _show.note(f"{text}. Begin with new checkpoints: docs/how-to/move.md.")
     if left.staged:
         _show.note(
             f"Left behind: {_show.plural(left.staged, 'staged message')}. What was staged with "

@@ -163,11 +163,8 @@ select * from turnabout_token order by id;
 select sink, batch, messages, published_at from turnabout_sink_batch;
 
 -- name: left
--- What stays behind of pipelines: subscriptions, the messages leased for them, staged messages and
--- watermarks.
+-- What stays behind of pipelines: staged messages and watermarks.
 select
-  (select count(*) from turnabout_subscription),
-  (select coalesce(sum(messages), 0) from turnabout_epoch_part),
   (select count(*) from turnabout_stage),
   (select count(*) from turnabout_watermark);
 

@@ -4,6 +4,7 @@
     spark = session()
     spark.readStream.format("turnabout").option("subscribe", "mail")…
 
+Streams of leases and the sink take PostgreSQL; of an SQLite file what has finished is read.
 Needs the extra `spark` and Java 17 or later; the extra `spark-jre` brings a Java.
 A session of your own does as well: `register(spark)` teaches it the format.
 

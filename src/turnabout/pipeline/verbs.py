@@ -27,13 +27,22 @@ STAGE_SECONDS = 86_400
 """Staged messages that nobody has published after a day are removed."""
 
 
+def needs_postgresql(what: str) -> UsageError:
+    """For what can't be done on an SQLite file: streams of leases, and the sink."""
+    return UsageError(
+        f"{what} needs PostgreSQL, as Spark's executors can't reach an SQLite file: `turnabout "
+        "move` takes the queues there. On the file's machine Spark reads what has finished: mode "
+        "log, history or dead, and the archive"
+    )
+
+
 def _check_reader(subscription: str, generation: int, lease_ms: int) -> None:
     limits.queue_name(subscription)
     limits.whole(generation, "generation", 1, limits.ID_MAX)
     limits.whole(lease_ms, "lease_ms", 1, limits.LEASE_MS_MAX)
 
 
-# --- leases by the batch: subscriptions and their epochs -----------------------------------------
+# --- leases by the batch: subscriptions and their epochs; on PostgreSQL ---------------------------
 
 
 @value

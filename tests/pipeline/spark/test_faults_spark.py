@@ -1,5 +1,5 @@
 """Faults that Spark itself handles: batches that fail, executors that die, checkpoints that lose
-files. From queue to queue, on one store or the other; on both, step by step, in `test_faults`.
+files. From queue to queue; step by step in `test_faults`.
 """
 
 import os
@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 import turnabout
-from tests.pipeline.spark.places import on_sqlite
+from tests.pipeline.spark.places import on_postgres
 
 ORDERS = 20
 Change = Callable[[Iterator[Any]], Iterator[Any]]
@@ -73,7 +73,7 @@ def check(mq: turnabout.Turnabout, copies: Counter[str] | None = None) -> None:
     assert found == wanted + (copies or Counter())
 
 
-@on_sqlite
+@on_postgres
 def test_an_executor_dies_and_a_batch_fails(
     pipeline: Pipeline, mq: turnabout.Turnabout, tmp_path: Path
 ) -> None:
@@ -97,7 +97,7 @@ def test_an_executor_dies_and_a_batch_fails(
     check(mq)
 
 
-@on_sqlite
+@on_postgres
 def test_a_driver_that_was_stopped_between_commit_log_and_acknowledgement(
     pipeline: Pipeline, mq: turnabout.Turnabout
 ) -> None:

@@ -109,28 +109,6 @@ def test_roles_and_old_databases_on_postgresql(place: str) -> None:
             connection.execute("drop role reader_of_nothing")
 
 
-def test_the_plan_of_an_epoch_sorts_nothing(mq: turnabout.Turnabout, place: str) -> None:
-    """A part is read in its order by its key."""
-    if place.startswith("postgres"):
-        return  # the view has its order, and the statement asks for none
-    import sqlite3
-
-    mq.queue("emails").send("x")
-    part = rows.EpochPart("s", 1, 0)
-    query = rows._Query("epoch_rows", ("message_id", "value"), (), Names(), part)
-    bound: list[Any] = []
-
-    def put(given: Any) -> str:
-        bound.append(given)
-        return f"?{len(bound)}"
-
-    (text,) = rows.statements(query, put, is_postgres=False)
-    with closing(sqlite3.connect(place.removeprefix("sqlite:///").partition("?")[0])) as raw:
-        plan = " ".join(row[3] for row in raw.execute(f"explain query plan {text}", bound))
-    assert "TEMP B-TREE" not in plan, plan
-    assert "SCAN" not in plan, plan
-
-
 @pytest.mark.parametrize("place", ["postgres"], indirect=True)
 @pytest.mark.slow
 def test_a_kept_connection_is_used_again_and_replaced_when_it_is_dead(

@@ -120,6 +120,12 @@ def test_an_error_in_a_worker_is_told_by_its_last_line():
     )
 
 
+def test_all_is_well_in_a_file(run, spark):
+    found = checks(run(code=0))
+    assert found["stream"][0] == "ok"
+    assert "came out with the log" in found["stream"][1]
+
+
 def test_all_is_well_on_postgresql_and_nothing_is_left_there(run, spark):
     with migrated(16) as url:
         found = run("--url", url, code=0)

@@ -1,6 +1,4 @@
-"""The sink in Spark: batches, streams, foreachBatch; what a task or a driver repeats. On one store
-or the other; both are in `test_sink_writers`.
-"""
+"""The sink in Spark: batches, streams, foreachBatch; what a task or a driver repeats."""
 
 import shutil
 from collections import Counter
@@ -14,7 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 import turnabout
-from tests.pipeline.spark.places import on_postgres, on_sqlite
+from tests.pipeline.spark.places import on_postgres
+
+pytestmark = on_postgres
 
 COLUMNS = "value string, queue string, channel string, delay_seconds double, dedup_key string"
 
@@ -53,7 +53,6 @@ def test_a_batch(spark: SparkSession, place: str, mq: turnabout.Turnabout) -> No
     assert mq.queue("emails").stats().sent == 12  # without a runId each write is one of its own
 
 
-@on_sqlite
 def test_what_is_wrong_is_said_before_any_task_runs(spark: SparkSession, place: str) -> None:
     frame = spark.range(1).select(f.lit("x").alias("value"), f.lit("q").alias("queue"))
     with pytest.raises(AnalysisException, match="did you mean channel"):
@@ -69,7 +68,6 @@ def test_what_is_wrong_is_said_before_any_task_runs(spark: SparkSession, place: 
     assert "s3cret" not in str(failed.value)
 
 
-@on_sqlite
 def test_a_row_that_is_no_message(spark: SparkSession, place: str, mq: turnabout.Turnabout) -> None:
     frame = spark.range(0, 6, 1, 2).select(
         f.col("id").cast("string").alias("value"), (f.col("id") * 10_000).alias("priority")
@@ -82,7 +80,6 @@ def test_a_row_that_is_no_message(spark: SparkSession, place: str, mq: turnabout
     assert payloads(mq, "emails-dead") == ["4", "5"]
 
 
-@on_postgres
 def test_a_task_that_is_tried_again(
     spark: SparkSession, place: str, mq: turnabout.Turnabout
 ) -> None:
@@ -98,7 +95,6 @@ def test_a_task_that_is_tried_again(
     assert payloads(mq, "emails") == [str(n) for n in range(10)]
 
 
-@on_sqlite
 def test_a_stream_whose_commit_log_is_lost(
     spark: SparkSession, place: str, mq: turnabout.Turnabout, tmp_path: Path
 ) -> None:
@@ -124,7 +120,6 @@ def test_a_stream_whose_commit_log_is_lost(
     assert Counter(payloads(mq, "emails")) == Counter([str(n) for n in range(10)] * 2)
 
 
-@on_postgres
 def test_foreach_batch_with_a_run_for_each(
     spark: SparkSession, place: str, mq: turnabout.Turnabout, tmp_path: Path
 ) -> None:

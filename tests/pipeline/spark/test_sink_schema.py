@@ -9,7 +9,7 @@ from tests.support.each import each
 from turnabout.pipeline.spark.sink import batch_writer, stream_writer
 from turnabout.words.errors import UsageError
 
-URL = "sqlite:////nowhere/app.db"
+URL = "postgresql://nobody@127.0.0.1:1/nowhere"
 
 
 def columns(ddl: str) -> StructType:

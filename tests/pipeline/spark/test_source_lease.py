@@ -11,11 +11,14 @@ from typing import Any
 import pytest
 
 import turnabout
+from tests.pipeline.spark.places import on_postgres
 from tests.pipeline.spark.played import KILLS, Killed, Query
 from turnabout import Policy
 from turnabout.pipeline import verbs as p
 from turnabout.pipeline.spark import lease
 from turnabout.words.errors import Forbidden, QueueNotFound, UsageError
+
+pytestmark = on_postgres
 
 Made = Any
 
@@ -55,7 +58,6 @@ def subscription(mq: turnabout.Turnabout, name: str = "s") -> p.Subscription:
     return next(one for one in mq.store.run(p.SubscriptionList()) if one.name == name)
 
 
-@pytest.mark.driving
 def test_every_message_once_and_acknowledged(mq, query):
     sent = send(mq, 25)
     stream = query().start(available_now=True)
@@ -67,7 +69,6 @@ def test_every_message_once_and_acknowledged(mq, query):
     assert subscription(mq).owner == lease.owner()
 
 
-@pytest.mark.driving
 def test_rows_carry_what_a_message_is(mq, query):
     sent = mq.queue("emails").send(
         {"to": "ann"}, channel="ann", priority=3, headers={"trace": "1", "käse": "ß"}
@@ -90,7 +91,6 @@ def test_a_narrow_schema_reads_only_its_columns(mq, query):
     assert {tuple(row) for row in stream.start().trigger()} == {("channel", "message_id")}
 
 
-@pytest.mark.driving
 @pytest.mark.share(4)
 @pytest.mark.parametrize("kill", KILLS)
 def test_a_driver_killed_anywhere_loses_and_mixes_nothing(mq, query, kill):
@@ -162,7 +162,6 @@ def test_a_released_subscription_says_so(mq, query):
 # --- poison ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.driving
 def test_a_poison_message_does_not_stop_the_stream(mq, query, caplog):
     """With a supervisor that starts the query again each time it fails."""
     sent = send(mq, 30)
@@ -198,7 +197,6 @@ def test_asked_twice_in_one_run_is_no_failure(mq, query):
 # --- what goes wrong ------------------------------------------------------------------------------
 
 
-@pytest.mark.driving
 def test_lost_leases_are_left_out_or_fail_the_batch(mq, query, caplog):
     send(mq, 10)
     stream = query().start()
@@ -278,7 +276,6 @@ def test_queues_of_a_pattern_join_while_it_runs(mq, query):
     assert mq.queue("other-report-b").stats().ready == 3
 
 
-@pytest.mark.driving
 def test_key_order(mq, query):
     queue = mq.queue("emails")
     for n in range(60):
@@ -300,7 +297,6 @@ def test_key_order(mq, query):
     assert all(numbers == sorted(numbers) for numbers in seen.values())
 
 
-@pytest.mark.driving
 def test_policies_hold(mq, query):
     queue = mq.queue("emails")
     queue.create()

@@ -26,11 +26,12 @@ from turnabout.words.extras import install_hint
 )
 @MASTER
 def doctor(app: App, master: str | None) -> None:
-    """Look for Java and the packages, start Spark, and send and lease a test message.
+    """Look for Java and the packages, start Spark, and stream a test message.
 
-    The message goes through the sink into a temporary queue and comes back by a lease. That happens
-    in the database of --url or TURNABOUT_URL, where the queue is removed again; without them in a
-    temporary SQLite file. Takes about ten seconds. Exit code 1 if a check failed.
+    The message goes through the sink into a temporary queue and comes back by a lease; in an SQLite
+    file it finishes, and comes out with the log. That happens in the database of --url or
+    TURNABOUT_URL, where the queue is removed again; without them in a temporary SQLite file. Takes
+    about ten seconds. Exit code 1 if a check failed.
     """
     url = app.given_url or os.environ.get("TURNABOUT_URL")
     if url is not None:

@@ -1,8 +1,8 @@
 """`replay`: rows of the lake as messages again, each batch once, however often the run is started.
 
-The rows are chosen once, and written in order as files of a batch each; each file then goes through
-the sink as run `<run>-<when>-<n>`, which the database remembers. So a run that was killed goes on
-with the same rows, whatever has become of the lake, and one that is over sends nothing.
+The rows are chosen once, and written in order as files of a batch each; each file is then sent as
+by the sink, as run `<run>-<when>-<n>`, which the database remembers. So a run that was killed goes
+on with the same rows, whatever has become of the lake, and one that is over sends nothing.
 """
 
 from __future__ import annotations
@@ -208,8 +208,10 @@ class _Sender:
 
     def __init__(self, spark: SparkSession, access: Access, run: JobRun, plan: Plan) -> None:
         from turnabout.pipeline.spark.sessions import beside
+        from turnabout.pipeline.spark.sink import Sink
 
         self._spark, self._access = beside(spark), access
+        self._sink = Sink(access, plan.to)
         self._run, self._plan = run, plan
 
     def run(
@@ -238,15 +240,13 @@ class _Sender:
         return done
 
     def _send(self, number: int, per_second: int | None) -> None:
+        from turnabout.pipeline.spark.sink import send_once
+
         file = self._run.folder / "rows" / self._plan.batches[number][0]
         with told(self._access, f"while it sent batch {number}"):
             frame = self._spark.read.schema(ddl(LOG)).parquet(str(file))
             messages = frame.select(*self._columns(per_second))
-            writer = messages.write.format("turnabout").mode("append")
-            if self._plan.to is not None:
-                writer = writer.option("queue", self._plan.to)
-            run = self._plan.sink_run(number)
-            writer.options(**self._access.options()).option("runId", run).save()
+            send_once(messages, self._sink, self._plan.sink_run(number))
 
     def _columns(self, per_second: int | None) -> list[Column]:
         from pyspark.sql import functions as f

@@ -18,6 +18,7 @@ from urllib.parse import quote, urlsplit
 
 from turnabout import _connect
 from turnabout.pipeline.spark.options import Options
+from turnabout.pipeline.verbs import needs_postgresql
 from turnabout.store import Store
 from turnabout.words import limits
 from turnabout.words.errors import (
@@ -97,6 +98,12 @@ class Access:
         """Where the database is, for reading in bulk: see `_connect.place`. Holds secrets."""
         with self._hiding():
             return _connect.place(self._resolved())
+
+    def need_postgresql(self, what: str) -> Access:
+        """This, for what executors write through. Raises: UsageError on an SQLite file."""
+        if self.place()[0] == "sqlite":
+            raise needs_postgresql(what)
+        return self
 
     def hidden(self, text: str) -> str:
         """A text of somebody else's error, without the secrets that the URL has."""

@@ -148,15 +148,9 @@ def _places(
         case None:
             yield [], ""
         case EpochPart():
-            yield (
-                [
-                    f"subscription = {put(of.subscription)}",
-                    f"epoch = {put(of.epoch)}",
-                    f"part = {put(of.part)}",
-                ],
-                # On PostgreSQL the view has that order, and would sort payloads if asked for it.
-                "" if is_postgres else " order by place",
-            )
+            # The view has that order, and would sort payloads if it was asked for it.
+            whose = f"subscription = {put(of.subscription)}"
+            yield [whose, f"epoch = {put(of.epoch)}", f"part = {put(of.part)}"], ""
         case Span() if of.until == START:
             return
         case Span() if is_postgres:

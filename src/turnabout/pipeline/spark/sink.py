@@ -12,8 +12,9 @@ import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import (
     DataSourceArrowWriter,
@@ -41,6 +42,11 @@ from turnabout.words import limits
 from turnabout.words.errors import TurnaboutError, Unavailable, Uncertain, UsageError
 from turnabout.words.outcomes import ChannelFull, QueueFull
 from turnabout.words.verbs import QueueList
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_arrow: Any = pa  # it has no types
 
 CHUNK_MESSAGES: Final = 5_000
 CHUNK_BYTES: Final = 8 * 1024 * 1024
@@ -289,6 +295,28 @@ class StreamWriter(DataSourceStreamArrowWriter):
         return f"{self._sink_id}.{query.replace('-', '')[:_QUERY_DIGITS]}"
 
 
+def send_once(frame: DataFrame, sink: Sink, run: str) -> None:
+    """As `df.write` with this `runId`; on one machine into an SQLite file as well, for `replay`."""
+    writer = BatchWriter(sink, _RUN + _checked(run, "runId"))
+
+    def stage(batches: Iterator[Any]) -> Iterator[Any]:
+        told = writer.write(batches)
+        yield _arrow.RecordBatch.from_pylist(
+            [{"name": told.name, "messages": told.messages, "queues": list(told.queues)}]
+        )
+
+    untyped: Any = frame
+    rows = untyped.mapInArrow(stage, "name string, messages bigint, queues array<string>").collect()
+    attempts: list[WriterCommitMessage | None] = [
+        Attempt(row["name"], row["messages"], None, tuple(row["queues"])) for row in rows
+    ]
+    try:
+        writer.commit(attempts)
+    except BaseException:
+        writer.abort(attempts)
+        raise
+
+
 def batch_writer(given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> BatchWriter:
     """The writer of a `df.write`. Raises: UsageError for what is wrong with options and columns."""
     options = Options(given, options_of(opt.SINK))
@@ -322,7 +350,8 @@ def _sink(options: Options, schema: StructType) -> Sink:
     check_schema(schema, has_queue=queue is not None)
     on_invalid = options.choice("onInvalidRow", (FAIL, DEADLETTER))
     max_bytes = options.whole("maxPayloadBytes", 1, limits.PAYLOAD_BYTES_HARD_MAX)
-    sink = Sink(Access.of(options), queue, on_invalid, max_bytes)
+    access = Access.of(options).need_postgresql("the sink")
+    sink = Sink(access, queue, on_invalid, max_bytes)
     if queue is not None:
         sink.check(queue)
     return sink

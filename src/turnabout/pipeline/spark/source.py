@@ -62,9 +62,9 @@ class TurnaboutSource(DataSource):
         options, mode = self._reading()
         columns = _columns(schema, mode)
         if mode == opt.LEASE:
-            return lease.LeaseReader(
-                Access.of(options), lease_settings.LeaseSettings.of(options), columns
-            )
+            settings = lease_settings.LeaseSettings.of(options)
+            access = Access.of(options).need_postgresql("mode=lease")
+            return lease.LeaseReader(access, settings, columns)
         if mode == opt.LOG:
             return log.LogReader(Access.of(options), log.LogSettings.of(options), columns)
         raise UsageError(f"mode={mode} is for spark.read: a stream has mode lease or log")

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
 
 from turnabout.sqlite._connection import Connection
 from turnabout.sqlite._statements import statements
 from turnabout.sqlite.procedures import _channel
 from turnabout.sqlite.procedures._channel_limits import ChannelLimits
 from turnabout.sqlite.procedures._queue import Queue
-from turnabout.words.entities import Shard, Turn
+from turnabout.words.entities import Delivery, Shard, Turn
 from turnabout.words.limits import FOREVER_MS
 from turnabout.words.verbs import Receive
 
@@ -29,35 +29,11 @@ _LARGE_BATCH, _LARGE_QUANTUM = 40, 4
 """A batch of that many takes that many messages at each visit."""
 
 
-class Head(NamedTuple):
-    """A message that may be handed out. These are the first fields of a delivery."""
-
-    id: int
-    attempt: int | None
-    """Only where all of the delivery is read."""
-    channel: str
-    priority: int
-
-
 Row = tuple[Any, ...]
-"""A plain tuple with the fields of a `Head`, or of a `Delivery` without its lease: named ones take
-more time than it takes to find a message.
+"""A plain tuple with the fields of a `Delivery` without its lease: named ones take more time than
+it takes to find a message.
 """
-_CHANNEL: Final = Head._fields.index("channel")
-_READ = "id, null, channel, priority"
-
-Steps = Mapping[str, str]
-HEADS: Steps = _SQL
-"""Steps that find what a `Head` has."""
-DELIVERIES: Steps = {
-    step: _SQL[step].replace(
-        _READ,
-        "id, attempt + 1, channel, priority, payload, content_type, headers, state, failures,"
-        " crashes, sent_at, origin",
-    )
-    for step in ("hop", "first", "next", "heads", "shard_heads", "limited_heads")
-}
-"""Steps that find deliveries as they will be once they are leased."""
+_CHANNEL: Final = Delivery._fields.index("channel")
 
 
 class Unlimited:
@@ -141,15 +117,11 @@ Visit = Unlimited | Limited
 class RoundRobin:
     """Chooses the messages of one `receive`, and writes down what limited channels gave."""
 
-    def __init__(
-        self, connection: Connection, queue: Queue, verb: Receive, now: int, steps: Steps
-    ) -> None:
-        """`steps`: `HEADS` or `DELIVERIES`, whichever the caller wants of the messages."""
+    def __init__(self, connection: Connection, queue: Queue, verb: Receive, now: int) -> None:
         self.queue = queue
         self.now = now
         self._connection = connection
         self._verb = verb
-        self._steps = steps
         self._left = verb.max_messages
         self._quantum = _LARGE_QUANTUM if verb.max_messages >= _LARGE_BATCH else 1
         self._has_limits = bool(queue["has_channels"]) or queue["is_limited"]
@@ -175,7 +147,7 @@ class RoundRobin:
 
     def find(self, step: str, **parameters: Any) -> list[Row]:
         """The messages that a step finds in the queue."""
-        return self._connection.tuples(self._steps[step], {"queue": self.queue["id"], **parameters})
+        return self._connection.tuples(_SQL[step], {"queue": self.queue["id"], **parameters})
 
     def heads(self, channel: str, most: int, known: int) -> list[Row]:
         """The first messages of a channel without limits, but for those that are known."""

@@ -20,15 +20,15 @@ from turnabout.sqlite.procedures import (
     _queue_limits,
 )
 from turnabout.sqlite.procedures._queue import Queue
-from turnabout.sqlite.procedures._round_robin import DELIVERIES, HEADS, Head, RoundRobin, Row, Steps
+from turnabout.sqlite.procedures._round_robin import RoundRobin, Row
 from turnabout.sqlite.procedures.inbox import drain
 from turnabout.sqlite.procedures.settle import ack
-from turnabout.words.entities import Delivery, Turn
+from turnabout.words.entities import Delivery
 from turnabout.words.outcomes import AckOutcome, Received
 from turnabout.words.verbs import Ack, Receive
 
 _SQL = statements("receive")
-_NEXT = f"{DELIVERIES['next']} and exists ({_SQL['is_quiet']})"
+_NEXT = f"{_SQL['next']} and exists ({_SQL['is_quiet']})"
 """The next message, where it is quiet: a round robin in one statement."""
 _STALE, _STALE_ROUNDS = 1_000, 5
 _delivery: Callable[[Sequence[Any]], Delivery]
@@ -49,12 +49,12 @@ def receive(connection: Connection, verb: Receive, now: int) -> Received:
     if queue is None or not is_next:
         robin: RoundRobin | None
         if queue is not None:
-            robin = RoundRobin(connection, queue, verb, now, DELIVERIES)
+            robin = RoundRobin(connection, queue, verb, now)
             robin.choose()
         else:
             drain(connection, verb, now)
             queue = _queue.need(connection, verb.queue)
-            robin = _choose(connection, queue, verb, now, DELIVERIES)
+            robin = _choose(connection, queue, verb, now)
         if robin is None:
             return Received((), 0, acked=acked)  # more is to be stepped over: the next call goes on
         chosen, turn = robin.chosen, robin.turn
@@ -87,27 +87,13 @@ def _empty_ms(connection: Connection, queue: Queue, now: int) -> int | None:
     return max(0, min(times) - now) if times else None
 
 
-def take(
-    connection: Connection, verb: Receive, lease_ms: int, now: int
-) -> tuple[list[Head], Turn | None]:
-    """Like `receive`, for a caller that does not look into the messages."""
-    queue = _queue.need(connection, verb.queue)
-    robin = _choose(connection, queue, verb, now, HEADS)
-    if robin is None or not robin.chosen:
-        return [], None
-    _lease(connection, queue, [row[0] for row in robin.chosen], lease_ms, now)
-    return [Head._make(row) for row in robin.chosen], robin.turn
-
-
-def _choose(
-    connection: Connection, queue: Queue, verb: Receive, now: int, steps: Steps
-) -> RoundRobin | None:
+def _choose(connection: Connection, queue: Queue, verb: Receive, now: int) -> RoundRobin | None:
     """The messages to lease; None: there is more to step over than one call does."""
     finish = turn_timers(connection, queue, now, most=2 * verb.max_messages + 100)
     limits = _queue_limits.of(connection, queue, now)
     if limits is not None:
         verb = replace(verb, max_messages=min(verb.max_messages, limits.allows()))
-    robin = RoundRobin(connection, queue, verb, now, steps)
+    robin = RoundRobin(connection, queue, verb, now)
     if queue["paused"] or not verb.max_messages:
         return robin
     for _ in range(_STALE_ROUNDS):
@@ -119,7 +105,7 @@ def _choose(
             return robin
         if not _expiry.expire(connection, queue, finish, _STALE):
             finish = None
-        robin = RoundRobin(connection, queue, verb, now, steps)
+        robin = RoundRobin(connection, queue, verb, now)
     return None
 
 

@@ -140,27 +140,6 @@ def ack(connection: Connection, verb: Ack, now: int) -> tuple[AckOutcome, ...]:
     return tuple(outcomes)
 
 
-def ack_all(
-    connection: Connection, queue: str, receipts: Sequence[tuple[int, int]], now: int
-) -> int:
-    """As `ack`, of any number of ids and attempts; how many were done. Those of one attempt go
-    together, as that is quicker.
-    """
-    done = 0
-    by_attempt: dict[int, list[int]] = {}
-    for id_, attempt in receipts:
-        by_attempt.setdefault(attempt, []).append(id_)
-    for attempt, ids in by_attempt.items():
-        row = _queue.need(connection, queue)
-        finish = _finish.Finish(connection, row, now)
-        if _end_together(connection, finish, ids, (attempt,)):
-            done += len(ids)
-        else:
-            verb = Ack(queue, tuple([Receipt(id_, attempt) for id_ in ids]))
-            done += ack(connection, verb, now).count(_ACKED)
-    return done
-
-
 def defer(connection: Connection, verb: Defer, now: int) -> tuple[DeferOutcome, ...]:
     """These come back later, uncharged."""
     queue = _queue.need(connection, verb.queue)

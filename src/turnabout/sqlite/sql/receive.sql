@@ -96,7 +96,8 @@ with recursive hop (name) as (
   from hop
   where hop.name is not null
 )
-select id, null, channel, priority
+select id, attempt + 1, channel, priority, payload, content_type, headers, state, failures, crashes,
+  sent_at, origin
 from hop
 cross join turnabout_message on id in (
   select id from turnabout_message
@@ -108,7 +109,8 @@ limit :most;
 
 -- name: first
 -- As `hop` of one message, without its tables for hopping, which take half of the time.
-select id, null, channel, priority
+select id, attempt + 1, channel, priority, payload, content_type, headers, state, failures, crashes,
+  sent_at, origin
 from turnabout_message
 where queue_id = :queue and status = 0 and limited = 0 and channel >= :first and channel < :until
 order by channel, priority, id
@@ -116,7 +118,8 @@ limit 1;
 
 -- name: next
 -- The first message after a channel, or else of all: a `first` for the whole circle of names.
-select id, null, channel, priority
+select id, attempt + 1, channel, priority, payload, content_type, headers, state, failures, crashes,
+  sent_at, origin
 from turnabout_message not indexed
 where id = coalesce(
   (
@@ -136,7 +139,8 @@ where id = coalesce(
 -- name: heads, shard_heads
 -- The first messages of a channel without limits, but for those that are known. In a shard of
 -- messages without a channel: these are shared out by their ids.
-select id, null, channel, priority
+select id, attempt + 1, channel, priority, payload, content_type, headers, state, failures, crashes,
+  sent_at, origin
 from turnabout_message
 where queue_id = :queue and status = 0 and limited = 0 and channel = :channel
   and id % :shards = :shard  -- only: shard_heads
@@ -180,7 +184,8 @@ where id in (
 
 -- name: limited_heads
 -- The first messages of a limited channel, and until when a FIFO queue holds them.
-select id, null, channel, priority, at
+select id, attempt + 1, channel, priority, payload, content_type, headers, state, failures, crashes,
+  sent_at, origin, at
 from turnabout_message
 where queue_id = :queue and limited = 1 and channel = :channel and status = 0
 order by priority, id

@@ -1,57 +1,4 @@
--- Subscriptions, staged messages and the log, for pipelines: docs/design/pipeline.md.
-
--- Who leases by the batch. generation: of the reader that has it, from a counter of its own, so
--- that one that was forgotten and made again knows no older readers.
-create table turnabout_subscription (
-  id integer primary key autoincrement,
-  name text not null unique,
-  owner text not null,
-  generation integer not null,
-  epoch integer not null default 0,
-  acked integer not null default 0,
-  max_messages integer,               -- while a failing epoch is isolated
-  queues text not null default '[]',  -- a JSON list of names
-  turns text not null default '{}',   -- where each round robin goes on: {queue: [channel, served]}
-  opened_at integer not null,
-  seen_at integer not null
-) strict;
-
-create table turnabout_generation (last integer not null) strict;
-insert into turnabout_generation values (0);
-
--- Epochs that are leased and not acknowledged. lease_until: up to when their leases run at least.
-create table turnabout_epoch (
-  subscription_id integer not null,
-  epoch integer not null,
-  plans integer not null default 0,
-  leased_at integer not null,
-  lease_until integer not null,
-  primary key (subscription_id, epoch)
-) strict, without rowid;
-
--- Their parts: messages of one queue. namespace, queue: its stored name, as the view shows it.
-create table turnabout_epoch_part (
-  subscription_id integer not null,
-  epoch integer not null,
-  part integer not null,
-  queue_id integer not null,
-  name text not null,
-  namespace text not null,
-  queue text not null,
-  messages integer not null,
-  primary key (subscription_id, epoch, part)
-) strict, without rowid;
-
--- Their receipts, in order.
-create table turnabout_epoch_message (
-  subscription_id integer not null,
-  epoch integer not null,
-  part integer not null,
-  place integer not null,
-  message_id integer not null,
-  attempt integer not null,
-  primary key (subscription_id, epoch, part, place)
-) strict, without rowid;
+-- Staged messages and the log, for pipelines: docs/design/pipeline.md.
 
 -- Messages put aside until their batch is published.
 create table turnabout_stage (
@@ -72,7 +19,7 @@ create table turnabout_stage (
   payload blob not null
 ) strict;
 
-create index turnabout_stage_attempt on turnabout_stage (attempt);
+create index turnabout_stage_attempt on turnabout_stage (attempt, queue);
 create index turnabout_stage_age on turnabout_stage (staged_at);
 
 -- Batches that were published.
@@ -117,37 +64,6 @@ select
   history.seq
 from turnabout_queue as queue
 cross join turnabout_history as history on history.queue_id = queue.id;
-
--- A message is looked up by its key, one after another, in the order of `place`.
-create view turnabout_epoch_rows as
-select
-  subscription.name as subscription,
-  receipt.epoch,
-  receipt.part,
-  receipt.place,
-  part.namespace,
-  part.queue,
-  message.channel,
-  message.id as message_id,
-  message.attempt,
-  message.priority,
-  message.failures,
-  message.crashes,
-  message.sent_at,
-  message.leased_at,
-  message.at as lease_until,
-  message.payload as value,
-  message.content_type,
-  message.headers,
-  message.state
-from turnabout_subscription as subscription
-cross join turnabout_epoch_part as part on part.subscription_id = subscription.id
-cross join turnabout_epoch_message as receipt
-  on receipt.subscription_id = part.subscription_id and receipt.epoch = part.epoch
-    and receipt.part = part.part
-cross join turnabout_message as message not indexed
-  on message.id = receipt.message_id and message.attempt = receipt.attempt
-    and message.status = 2 and message.queue_id = part.queue_id;
 
 create view turnabout_dead_rows as
 select

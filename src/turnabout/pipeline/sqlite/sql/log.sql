@@ -29,7 +29,3 @@ select count(*) from (
 -- The first row at a place or after it.
 select seq, finished_at from turnabout_history
 where queue_id = :queue and seq >= :seq order by seq limit 1;
-
--- name: before
--- The place of the last row before a place.
-select max(seq) from turnabout_history where queue_id = :queue and seq < :seq;

@@ -1,1 +1,0 @@
--- Epoch extend: the heartbeat. Its steps are in epoch.sql.
