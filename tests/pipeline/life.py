@@ -106,6 +106,13 @@ class Life(RuleBasedStateMachine):
             m.status, m.at = "ready", 0
         self.compare()
 
+    @rule()
+    def work(self) -> None:
+        self.receive(0, 2)
+        if self.receipts:
+            self.settle(0, "ack")
+        self.look(0, None, ignore=True)
+
     @rule(ms=st.sampled_from([1, 999, 1_000, 2_000]))
     def tick(self, ms: int) -> None:
         self.pipe.clock.advance(ms=ms)
@@ -422,12 +429,9 @@ class Life(RuleBasedStateMachine):
 
     def removed(self, told: int, within: set[Key]) -> None:
         """What is gone now; it was among those."""
-        there = {
-            (row["queue"], row["message_id"])
-            for row in self.pipe.select(
-                "select queue, message_id from log_rows where queue in (?, ?)", *self.names
-            )
-        }
+        here = "queue in (?, ?)"
+        rows = self.pipe.select(f"select queue, message_id from log_rows where {here}", *self.names)
+        there = {(row["queue"], row["message_id"]) for row in rows}
         gone = self.model.rows.keys() - self.model.gone - there
         assert len(gone) == told
         assert gone <= within, gone - within
@@ -471,10 +475,7 @@ class Life(RuleBasedStateMachine):
         self.begun()
         self.hold = self.pipe.hold()
         self.model.held_from = self.model.transaction
-        self.receive(0, 2)
-        if self.receipts:
-            self.settle(0, "ack")
-        self.look(0, None, ignore=True)
+        self.work()
         self.seen["held back"] += len(self.model.rows) > len(
             self.model.readable() | self.model.gone
         )

@@ -222,7 +222,7 @@ class PassesOpenTransactions(Mutant):
 
 ON_SQLITE = (
     *(PublishedTwice, IncompleteIsSent, OrderLost, StagedIsNotRemoved),
-    *(FloorForgotten, LastRowCutOff, PurgeGoesTooFar),
+    *(FloorForgotten, LastRowCutOff, PurgeGoesTooFar, PurgeOfTheYoung),
 )
 """Lives are quicker there, but without leases by the batch and second writers."""
 ON_POSTGRES = tuple(bug for bug in Mutant.__subclasses__() if bug not in ON_SQLITE)
