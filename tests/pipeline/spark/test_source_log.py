@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import datasource as spark_filters
 
 import turnabout
-from tests.pipeline.spark.places import finish
+from tests.pipeline.spark.places import finish, on_postgres
 from tests.pipeline.spark.played import Killed, Query, read, rows_of, source, struct
 from turnabout.pipeline import verbs as p
 from turnabout.pipeline.spark import lease, log, schema
@@ -243,6 +243,7 @@ def test_namespaces_and_tokens(mq, place, query):
         seen(token=narrow)
 
 
+@on_postgres
 def test_a_token_leases_what_it_covers(mq, query):
     for name in ("acme/emails", "acme/reports", "zeta/emails"):
         mq.queue(name).send("x")
