@@ -10,14 +10,14 @@ from pathlib import Path
 from tests.tidy.test_tree import ROOT, sources, text_of
 
 LINES_MAX = {
-    "core": 28_519,
+    "core": 28_456,
     "slice dev": 2_424,
     "slice move": 1_543,
     "slice pipeline": 9_997,
     "slice server": 9_390,
-    "slice tasks": 1_145,
-    "SQL": 12_987,
-    "tests": 61_813,
+    "slice tasks": 1_208,
+    "SQL": 12_717,
+    "tests": 61_814,
 }
 SLACK = 200
 """How far below its figure a part may be before the figure has to follow."""
