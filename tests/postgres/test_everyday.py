@@ -418,7 +418,7 @@ BUGS = [
     ("ack", "where m.id = $3::bigint", "where m.id = -$3::bigint"),
     ("ack", "l.keeps = false", "true"),
     ("ack_kept", "$4::int, e.failures", "$4::int + 1, e.failures"),
-    ("ack_kept", "e.crashes, 1, e.channel", "e.crashes, 2, e.channel"),
+    ("ack_kept", "e.crashes, 1,", "e.crashes, 2,"),
     ("next", "m.attempt = $4::int - 1", "m.attempt = $4::int"),
     ("next", "l.keeps = false", "true"),
     ("next", "not q.paused and ", ""),
@@ -435,7 +435,7 @@ BUGS = [
     ("look", "s.expires_at <= b.now", "false"),
     ("send", "q.delay_ms = 0 and ", ""),
     ("send", "q.max_messages is null and ", ""),
-    ("send", "f.now + coalesce($5::bigint, f.ttl_ms)", "f.now + $5::bigint"),
+    ("send", "coalesce($5::bigint, f.ttl_ms) as ttl", "$5::bigint as ttl"),
     ("send", "select p.queue_id, 1 from put p", "select p.queue_id, 2 from put p"),
     ("send", "q.events <> 'all'", "true"),
 ]
