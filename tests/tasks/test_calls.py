@@ -228,6 +228,25 @@ def test_a_link_whose_lease_was_lost_sends_the_next_once(tasks: Tasks) -> None:
     assert seen == [1]
 
 
+def test_a_full_queue_stops_no_chain(tasks: Tasks) -> None:
+    tasks.connection.queue("q").create(max_attempts=1)
+
+    @tasks.task(queue="q")
+    def first() -> int:
+        return 1
+
+    @tasks.task(queue="full")
+    def second(n: int) -> int:
+        return n
+
+    tasks.connection.queue("full").create(max_messages=1)
+    second.options(delay_seconds=60).enqueue(0)
+    handle = chain(first.s(), second.s()).enqueue()
+    tasks.drain()
+    with pytest.raises(TaskFailed, match="was not enqueued"):
+        handle.result()
+
+
 def test_what_surrounds_a_task(tasks: Tasks) -> None:
     seen: list[str] = []
 

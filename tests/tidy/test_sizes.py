@@ -15,9 +15,9 @@ LINES_MAX = {
     "slice move": 1_543,
     "slice pipeline": 9_997,
     "slice server": 9_390,
-    "slice tasks": 1_208,
+    "slice tasks": 1_213,
     "SQL": 12_728,
-    "tests": 61_814,
+    "tests": 61_833,
 }
 SLACK = 200
 """How far below its figure a part may be before the figure has to follow."""

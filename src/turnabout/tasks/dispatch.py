@@ -14,11 +14,13 @@ from turnabout.tasks import links
 from turnabout.tasks.arguments import to_json
 from turnabout.tasks.context import running
 from turnabout.tasks.definition import TASK, CallOptions, Definition
+from turnabout.tasks.errors import NotSent
 from turnabout.words.delivered import DeliveredMessage
 from turnabout.words.errors import UsageError
+from turnabout.words.outcomes import SendOutcome, Sent
 from turnabout.words.payload import JSON
 from turnabout.words.records import Result
-from turnabout.words.verbs import Ack, Send, Verb
+from turnabout.words.verbs import Send
 from turnabout.worker import Defer, GiveUp, TryAgain
 
 AGAIN_MS = 7 * 86_400_000
@@ -58,8 +60,8 @@ class Dispatch:
             running.reset(token)
         result = _result(definition, value)
         if rest:
-            message.queue.store.run_transaction(self._go_on(message, result, rest))
-            message.mark_settled()
+            verb = self._next(message, result, rest)
+            _check(rest[0].task, message.queue.store.run(verb))
         return result
 
     async def handle_async(self, message: Any) -> Any:
@@ -82,8 +84,8 @@ class Dispatch:
             running.reset(token)
         result = _result(definition, value)
         if rest:
-            await message.queue.store.run_transaction(self._go_on(message, result, rest))
-            message.mark_settled()
+            verb = self._next(message, result, rest)
+            _check(rest[0].task, await message.queue.store.run(verb))
         return result
 
     async def _surrounded(
@@ -122,21 +124,24 @@ class Dispatch:
             return asyncio.run(work)
         return asyncio.run_coroutine_threadsafe(work, self.loop).result()
 
-    def _go_on(
-        self, message: Any, result: Result | None, rest: tuple[links.Link, ...]
-    ) -> list[Verb[Any]]:
-        """In a chain: the ack, and the send of the next task."""
+    def _next(self, message: Any, result: Result | None, rest: tuple[links.Link, ...]) -> Send:
+        """In a chain: the send of the next task, before the ack. If that is lost, or the lease was,
+        the task is run again, and the first send stands.
+        """
         link, *others = rest
         following, options = self.tasks[link.task]
         payload = links.arguments(link, b"null" if result is None else result.data)
         send = following.message(options, payload, links.written(others))
         if send.dedup_key is None:
-            # Where this lease was lost meanwhile the task is run again: the first send stands.
             key = f"then:{message.queue.name}:{message.id}"
             send = replace(send, dedup_key=key, dedup_mode="window", dedup_window_ms=AGAIN_MS)
-        results = () if result is None else (result,)
-        ack = Ack(message.queue.name, (message.receipt,), results)
-        return [ack, Send(following.queue, (send,))]
+        return Send(following.queue, (send,))
+
+
+def _check(task: str, outcome: SendOutcome) -> None:
+    """A full queue stops no chain: this attempt fails, and is tried again."""
+    if not isinstance(outcome, Sent):
+        raise NotSent(task, outcome)
 
 
 def _result(definition: Definition, value: object) -> Result | None:
