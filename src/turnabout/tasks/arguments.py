@@ -1,7 +1,7 @@
 """A function's arguments as a JSON object, and back: typed both ways by its annotations.
 
-So whoever can write a JSON object can enqueue a task: curl, plain SQL, a shell. What does not fit
-is refused where it is sent, and once more where it is received. Never pickled.
+So curl, plain SQL or a shell can enqueue a task, too. Arguments that do not fit are refused by the
+sender, and once more by the worker. Nothing is pickled.
 """
 
 from __future__ import annotations

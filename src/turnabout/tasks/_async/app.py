@@ -87,7 +87,7 @@ class AsyncTasks:
         """Call a task again and again: by a cron expression, or every so many seconds. A worker
         that knows the task makes the schedule, of the task's name, when it starts.
 
-        A function that is no task yet becomes one, with all that is usual. `schedule`: more of what
+        A plain function becomes a task with the usual options. `schedule`: more of what
         `Schedules.set` takes, such as `missed` and `overlap`.
         """
         timing = {"cron": when, "zone": zone} if isinstance(when, str) else {"every_seconds": when}
@@ -163,7 +163,7 @@ class AsyncTasks:
 
     @contextmanager
     def eager(self) -> Generator[None]:
-        """A block in which what is enqueued is called at once, by `drain`: for tests."""
+        """A block in which `enqueue` also calls the task, by `drain`: for tests."""
         before, self._eager = self._eager, True
         try:
             yield
