@@ -273,11 +273,13 @@ class TracedStore(ForwardingStore):
         step.answered(answer)
         return answer
 
-    def run_transaction(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+    def run_transaction(
+        self, verbs: Sequence[Verb[Any]], *, all_or_none: bool = False
+    ) -> list[Any]:
         """As the store's, in a span for each verb."""
         steps = [self.spans.begin(verb) for verb in verbs]
         with _under_way(steps):
-            answers = self._store.run_transaction(_to_run(verbs, steps))
+            answers = self._store.run_transaction(_to_run(verbs, steps), all_or_none=all_or_none)
         return _all_answered(steps, answers)
 
     def within(self, connection: object) -> Joined:
@@ -303,11 +305,15 @@ class AsyncTracedStore(AsyncForwardingStore):
         step.answered(answer)
         return answer
 
-    async def run_transaction(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+    async def run_transaction(
+        self, verbs: Sequence[Verb[Any]], *, all_or_none: bool = False
+    ) -> list[Any]:
         """As the store's, in a span for each verb."""
         steps = [self.spans.begin(verb) for verb in verbs]
         with _under_way(steps):
-            answers = await self._store.run_transaction(_to_run(verbs, steps))
+            answers = await self._store.run_transaction(
+                _to_run(verbs, steps), all_or_none=all_or_none
+            )
         return _all_answered(steps, answers)
 
     def within(self, connection: object) -> AsyncJoined:

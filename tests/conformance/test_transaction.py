@@ -12,6 +12,7 @@ from turnabout import (
     LeaseLost,
     Policy,
     QueueNotFound,
+    Refused,
     Retrying,
     Sent,
     UsageError,
@@ -130,3 +131,41 @@ def test_a_long_one(queue, transaction):
     answers = transaction(*(send(queue, str(n), dedup_key=str(n % 50)) for n in range(100)))
     assert [a.id for a in answers[50:]] == [a.id for a in answers[:50]]
     assert counts(queue).sent == 50
+
+
+def test_all_or_none_is_none_where_one_is_refused(door):
+    queue, full = door.fresh(), door.fresh(max_messages=1)
+    sent(queue, "a", "b")
+    sent(full, "x")
+    a, b = queue.receive(2)
+    queue.ack([b])
+    ack = v.Ack(queue.name, (a.receipt,))
+    lost = v.Ack(queue.name, (b.receipt,))
+    for verbs, told in (
+        ((ack, send(full, "y")), "verb 2 was refused: QueueFull"),
+        ((send(queue, "c"), lost), "verb 2 was refused: LeaseLost"),
+        ((send(queue, "c"), v.Receive(queue.name, 1, acks=(b.receipt,))), "verb 2 .* LeaseLost"),
+    ):
+        with pytest.raises(Refused, match=told):
+            door.mq.store.run_transaction(verbs, all_or_none=True)
+    assert (counts(queue).leased, counts(queue).ready, counts(full).ready) == (1, 0, 1)
+    acked, added = door.mq.store.run_transaction((ack, send(queue, "c")), all_or_none=True)
+    assert (acked, len(added.ids)) == ((Acked(),), 1)
+
+
+def test_what_an_ack_leads_to_is_sent_with_it_or_neither_happens(door):
+    queue, other, full = door.fresh(), door.fresh(), door.fresh(max_messages=1)
+    sent(queue, "a")
+    sent(full, "x")
+    (mine,) = queue.receive()
+    with pytest.raises(Refused, match="QueueFull"):
+        mine.ack(then={other.name: [message("y")], full.name: [message("z")]})
+    assert (counts(queue).leased, counts(other).ready) == (1, 0)
+    then = {other.name: [message("y"), message("z")]}
+    assert mine.ack(result={"n": 1}, then=then) == Acked()
+    assert (counts(queue).done, texts(one_by_one(other))) == (1, ["y", "z"])
+    with pytest.raises(Refused, match="LeaseLost"):
+        mine.ack(then=then)
+    (ending,) = queue.wait([mine.id])
+    assert ending.result.json() == {"n": 1}
+    assert is_empty(other)

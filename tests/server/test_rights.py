@@ -67,7 +67,7 @@ class Said:
             return (ScheduleEntry(kept, 1, None, None, 0, 1),)
         return ()
 
-    async def run_transaction(self, verbs: Any) -> list[Any]:
+    async def run_transaction(self, verbs: Any, *, all_or_none: bool = False) -> list[Any]:
         return [await self.run(verb) for verb in verbs]
 
     async def receive(self, verb: Any, *_: Any) -> Any:

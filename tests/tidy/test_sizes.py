@@ -10,14 +10,14 @@ from pathlib import Path
 from tests.tidy.test_tree import ROOT, sources, text_of
 
 LINES_MAX = {
-    "core": 28_456,
+    "core": 28_552,
     "slice dev": 2_424,
     "slice move": 1_543,
     "slice pipeline": 9_997,
-    "slice server": 9_390,
-    "slice tasks": 1_213,
+    "slice server": 9_398,
+    "slice tasks": 1_198,
     "SQL": 12_728,
-    "tests": 61_833,
+    "tests": 61_879,
 }
 SLACK = 200
 """How far below its figure a part may be before the figure has to follow."""

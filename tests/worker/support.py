@@ -45,7 +45,9 @@ class Watched(AsyncForwardingStore):
         self.after(verb)
         return answer
 
-    async def run_transaction(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+    async def run_transaction(
+        self, verbs: Sequence[Verb[Any]], *, all_or_none: bool = False
+    ) -> list[Any]:
         answers = await self.store.run_transaction(verbs)
         self.verbs += verbs
         return answers

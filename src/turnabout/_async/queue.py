@@ -102,13 +102,16 @@ class AsyncQueue(AsyncQueueAdmin):
         Outcomes: Sent with the ids in order; ChannelFull or QueueFull, and then none was sent.
         Limits:   10,000 messages a call.
         """
+        return await self._store.run(self._sending(messages))
+
+    def _sending(self, messages: Iterable[Outgoing], *, to: str | None = None) -> v.Send:
         batch = all_of(Outgoing, messages)
         limits.messages_in_one_send(len(batch))
         most = self._shared.max_payload_bytes
         for message in batch:
             if len(message.payload) > most:
                 limits.payload(message.payload, most)
-        return await self._store.run(v.Send(self.name, batch))
+        return v.Send(to or self.name, batch)
 
     async def receive(
         self,
@@ -325,13 +328,24 @@ class AsyncMessage(DeliveredMessage):
         """True once an `extend` has reported that a cancel was requested: end soon."""
         return self._cancel_requested
 
-    async def ack(self, *, result: Any = None) -> o.AckOutcome:
+    async def ack(
+        self, *, result: Any = None, then: Mapping[str, Iterable[Outgoing]] | None = None
+    ) -> o.AckOutcome:
         """It is done. Outcomes: Acked; LeaseLost, and then another worker may have it.
 
         result: for callers of `wait`: bytes, str or JSON, like a payload, up to 1 MiB.
+        then:   messages to send in the same transaction, by their queue: either it is acked and
+                they are sent, or neither happens.
+        Raises: Refused, with `then` only, if the lease was lost or a channel or queue is full.
         """
-        results = None if result is None else (result,)
-        (outcome,) = await self._queue.ack((self.receipt,), results=results)
+        queue, results = self._queue, None if result is None else (result,)
+        if then:
+            verb = v.Ack(queue.name, (self.receipt,), results_of((self.receipt,), results))
+            sends = [queue._sending(messages, to=name) for name, messages in then.items()]
+            answers = await queue.store.run_transaction((verb, *sends), all_or_none=True)
+            (outcome,) = answers[0]
+        else:
+            (outcome,) = await queue.ack((self.receipt,), results=results)
         self.is_settled = True
         return outcome
 

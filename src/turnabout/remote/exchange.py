@@ -134,7 +134,7 @@ class Exchange:
         kind: type[Verb[A]] = type(verb)
         return self._read(answer, verb.name, lambda body: wire.load_part(kind, body), reads=reads)
 
-    def transaction(self, verbs: Sequence[Verb[Any]]) -> Steps[list[Any]]:
+    def transaction(self, verbs: Sequence[Verb[Any]], *, all_or_none: bool) -> Steps[list[Any]]:
         """Some verbs in one transaction."""
         if len(verbs) > wire.TRANSACTION_VERBS_MAX:
             raise UsageError(
@@ -144,7 +144,8 @@ class Exchange:
         for verb in verbs:
             if type(verb) not in wire.ROUTE_OF:
                 raise not_for_clients(verb)
-        request = self._request("POST", "/v1/transaction", wire.dump_transaction(verbs))
+        body = wire.dump_transaction(verbs, all_or_none=all_or_none)
+        request = self._request("POST", "/v1/transaction", body)
         name = "a batch"
         answer = yield from self._ask(request, name, reads=False)
         return self._read(

@@ -189,11 +189,13 @@ class CountingStore(AsyncForwardingStore):
         counts.carried(verb, answer)
         return answer
 
-    async def run_transaction(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+    async def run_transaction(
+        self, verbs: Sequence[Verb[Any]], *, all_or_none: bool = False
+    ) -> list[Any]:
         """As the store's; timed as a verb of its own."""
         counts, started = self._counts, time.perf_counter()
         try:
-            answers = await self._store.run_transaction(verbs)
+            answers = await self._store.run_transaction(verbs, all_or_none=all_or_none)
         except TurnaboutError as error:
             counts.failed("transaction", error.code)
             raise

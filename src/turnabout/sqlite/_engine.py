@@ -20,6 +20,7 @@ from turnabout.sqlite.procedures import procedure_of
 from turnabout.sqlite.procedures.inbox import ANY, Drain
 from turnabout.words.administration import QueuesDue, Totals
 from turnabout.words.errors import TurnaboutError, UsageError
+from turnabout.words.outcomes import must_hold
 from turnabout.words.value import value
 from turnabout.words.verbs import ScheduleFire, Send, Stats, StatsOfChannels, Verb
 
@@ -31,6 +32,7 @@ class Transaction(Verb[list[Any]]):
     """Some verbs as one: they are carried out in this order, or not at all."""
 
     verbs: tuple[Verb[Any], ...]
+    all_or_none: bool
 
 
 STORING = (Send, ScheduleFire)
@@ -109,7 +111,7 @@ class Engine:
         procedure = procedure_of(kind)
         if procedure is None:
             if isinstance(verb, Transaction):
-                return [self._run_or_skip(connection, one) for one in verb.verbs]
+                return self._run_each(connection, verb)
             raise UsageError(f"{kind.__name__} is not a verb of this store")
         if kind in STORING:
             self._checkpoints.reserve.need()
@@ -120,9 +122,14 @@ class Engine:
             self._time.keep(connection, now)
         return answer
 
-    def _run_or_skip(self, connection: Connection, verb: Verb[Any]) -> Any:
-        answer = verb.nothing_to_do()
-        return self.run_on(connection, verb) if answer is None else answer
+    def _run_each(self, connection: Connection, transaction: Transaction) -> list[Any]:
+        answers: list[Any] = []
+        for verb in transaction.verbs:
+            answer = verb.nothing_to_do()
+            answers.append(self.run_on(connection, verb) if answer is None else answer)
+            if transaction.all_or_none:
+                must_hold(answers)
+        return answers
 
     def _make_room(self, verb: Verb[Any]) -> bool:
         verbs = verb.verbs if isinstance(verb, Transaction) else (verb,)

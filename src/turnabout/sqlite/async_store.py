@@ -56,10 +56,12 @@ class AsyncSqliteStore(AsyncStore):
             return await loop.run_in_executor(self._aside, engine.read, verb)
         return await self._through_writer(verb)
 
-    async def run_transaction(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+    async def run_transaction(
+        self, verbs: Sequence[Verb[Any]], *, all_or_none: bool = False
+    ) -> list[Any]:
         """Carry out some verbs in one transaction, in this order; their outcomes, or none."""
         await self._engine()
-        return await self._through_writer(Transaction(tuple(verbs)))
+        return await self._through_writer(Transaction(tuple(verbs), all_or_none))
 
     async def signal(self, queue: str, change: Change = Change.ANY) -> int:
         """A version, which changes after every commit that may matter to receivers of the queue."""

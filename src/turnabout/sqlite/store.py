@@ -57,9 +57,11 @@ class SqliteStore(Store):
             return answer
         return engine.read(verb) if engine.reads_aside(verb) else engine.writer.run(verb)
 
-    def run_transaction(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+    def run_transaction(
+        self, verbs: Sequence[Verb[Any]], *, all_or_none: bool = False
+    ) -> list[Any]:
         """Carry out some verbs in one transaction, in this order; their outcomes, or none."""
-        return self._engine().writer.run(Transaction(tuple(verbs)))
+        return self._engine().writer.run(Transaction(tuple(verbs), all_or_none))
 
     def signal(self, queue: str, change: Change = Change.ANY) -> int:
         """A version number; it changes after every commit that may matter to receivers."""

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from contextlib import AsyncExitStack, ExitStack
-from dataclasses import replace
+from collections.abc import Callable, Generator
+from contextlib import AsyncExitStack, ExitStack, contextmanager
 from typing import Any
 
 import msgspec
@@ -14,17 +13,13 @@ from turnabout.tasks import links
 from turnabout.tasks.arguments import to_json
 from turnabout.tasks.context import running
 from turnabout.tasks.definition import TASK, CallOptions, Definition
-from turnabout.tasks.errors import NotSent
 from turnabout.words.delivered import DeliveredMessage
-from turnabout.words.errors import UsageError
-from turnabout.words.outcomes import SendOutcome, Sent
+from turnabout.words.entities import Outgoing
+from turnabout.words.errors import Refused, UsageError
 from turnabout.words.payload import JSON
 from turnabout.words.records import Result
-from turnabout.words.verbs import Send
 from turnabout.worker import Defer, GiveUp, TryAgain
 
-AGAIN_MS = 7 * 86_400_000
-"""How long a task that is run again is known to have sent the next of its chain."""
 Around = Callable[[DeliveredMessage], Any]
 """Gives a context manager around each run of a task; around those on asyncio, an async one too."""
 
@@ -43,49 +38,31 @@ class Dispatch:
         the task raised, as its `Retry` judges it.
         """
         definition, given, rest = self._asked(message)
-        token = running.set(message)
-        try:
+        with _running(definition, message):
             with ExitStack() as stack:
                 for around in self.around:
                     stack.enter_context(around(message))
                 value = definition.function(**given)
                 if definition.is_async:
                     value = self._awaited(value)
-        except Exception as error:
-            judged = _judged(definition, message, error)
-            if judged is error:
-                raise
-            raise judged from error
-        finally:
-            running.reset(token)
-        result = _result(definition, value)
-        if rest:
-            verb = self._next(message, result, rest)
-            _check(rest[0].task, message.queue.store.run(verb))
+            result = _result(definition, value)
+            if rest:
+                message.ack(result=result, then=self._next(result, rest))
         return result
 
     async def handle_async(self, message: Any) -> Any:
         """The same on asyncio."""
         definition, given, rest = self._asked(message)
-        token = running.set(message)
-        try:
+        with _running(definition, message):
             if self.around or definition.timeout_seconds is not None:
                 value = await self._surrounded(definition, given, message)
             else:
                 value = definition.function(**given)
                 if definition.is_async:
                     value = await value
-        except Exception as error:
-            judged = _judged(definition, message, error)
-            if judged is error:
-                raise
-            raise judged from error
-        finally:
-            running.reset(token)
-        result = _result(definition, value)
-        if rest:
-            verb = self._next(message, result, rest)
-            _check(rest[0].task, await message.queue.store.run(verb))
+            result = _result(definition, value)
+            if rest:
+                await message.ack(result=result, then=self._next(result, rest))
         return result
 
     async def _surrounded(
@@ -124,24 +101,33 @@ class Dispatch:
             return asyncio.run(work)
         return asyncio.run_coroutine_threadsafe(work, self.loop).result()
 
-    def _next(self, message: Any, result: Result | None, rest: tuple[links.Link, ...]) -> Send:
-        """In a chain: the send of the next task, before the ack. If that is lost, or the lease was,
-        the task is run again, and the first send stands.
+    def _next(
+        self, result: Result | None, rest: tuple[links.Link, ...]
+    ) -> dict[str, tuple[Outgoing]]:
+        """The next task of a chain, which is sent with the ack of this one. Where it can't be, its
+        queue being full, this attempt fails, and is tried again.
         """
         link, *others = rest
         following, options = self.tasks[link.task]
         payload = links.arguments(link, b"null" if result is None else result.data)
-        send = following.message(options, payload, links.written(others))
-        if send.dedup_key is None:
-            key = f"then:{message.queue.name}:{message.id}"
-            send = replace(send, dedup_key=key, dedup_mode="window", dedup_window_ms=AGAIN_MS)
-        return Send(following.queue, (send,))
+        return {following.queue: (following.message(options, payload, links.written(others)),)}
 
 
-def _check(task: str, outcome: SendOutcome) -> None:
-    """A full queue stops no chain: this attempt fails, and is tried again."""
-    if not isinstance(outcome, Sent):
-        raise NotSent(task, outcome)
+@contextmanager
+def _running(definition: Definition, message: DeliveredMessage) -> Generator[None]:
+    """A block that runs the task of a message. An error is raised as the worker reads it: see
+    `turnabout.worker.endings`.
+    """
+    token = running.set(message)
+    try:
+        yield
+    except Exception as error:
+        judged = _judged(definition, message, error)
+        if judged is error:
+            raise
+        raise judged from error
+    finally:
+        running.reset(token)
 
 
 def _result(definition: Definition, value: object) -> Result | None:
@@ -151,8 +137,7 @@ def _result(definition: Definition, value: object) -> Result | None:
 
 
 def _judged(definition: Definition, message: DeliveredMessage, error: Exception) -> Exception:
-    """What is raised for the worker, which reads it: see `turnabout.worker.endings`."""
-    if isinstance(error, (Defer, GiveUp, TryAgain)):
+    if isinstance(error, (Defer, GiveUp, TryAgain, Refused)):
         return error
     retry = definition.retry
     if not retry.allows(error, message.failures + message.crashes):

@@ -336,18 +336,24 @@ class TransactionBody(msgspec.Struct, forbid_unknown_fields=True):
     """Verbs that are carried out in one transaction, in this order: at most 100.
 
     Each is an object with `verb`, its name, and all of its fields, those of path and query, too.
+    With `all_or_none`, a verb that is refused (`channel_full`, `lease_lost`) undoes the others: the
+    answer is the error `refused`. So what an ack leads to is sent with it, or neither happens.
     """
 
     verbs: Annotated[tuple[dict[str, Raw], ...], msgspec.Meta(max_length=TRANSACTION_VERBS_MAX)]
+    all_or_none: bool = False
 
 
-def dump_transaction(verbs: Sequence[v.Verb[Any]]) -> bytes:
+def dump_transaction(verbs: Sequence[v.Verb[Any]], *, all_or_none: bool = False) -> bytes:
     """The body for verbs that are carried out in one transaction."""
-    return _encode(TransactionBody(tuple(map(_dump_item, verbs))))
+    return _encode(TransactionBody(tuple(map(_dump_item, verbs)), all_or_none))
 
 
-def load_transaction(body: bytes) -> tuple[v.Verb[Any], ...]:
-    """The verbs in that body. Raises: UsageError that names the place."""
+def load_transaction(body: bytes) -> tuple[tuple[v.Verb[Any], ...], bool]:
+    """The verbs in that body, and whether it is all or none of them.
+
+    Raises: UsageError that names the place.
+    """
     try:
         said = _decode_transaction(body)
     except msgspec.ValidationError as error:
@@ -363,7 +369,7 @@ def load_transaction(body: bytes) -> tuple[v.Verb[Any], ...]:
             verbs.append(_load_item(item))
         except UsageError as error:
             raise UsageError(f"$.verbs[{i}]: {str(error).removeprefix('$: ')}") from error
-    return tuple(verbs)
+    return tuple(verbs), said.all_or_none
 
 
 _KINDS: Mapping[str, Kind] = {kind.name: kind for kind in v.VOCABULARY}

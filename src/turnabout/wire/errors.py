@@ -25,6 +25,7 @@ STATUS: Mapping[str, int] = {
     "too_many_requests": 429,
     "quota_exceeded": 507,
     "storage_full": 507,
+    "refused": 409,
     "uncertain": 502,
     "busy": 503,
     "disconnected": 503,

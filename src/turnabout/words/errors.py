@@ -5,6 +5,7 @@
     │   └── QueueNotFound         no queue of that name
     ├── Forbidden                 the credential or the file mode does not allow it
     │   └── Unauthorized          a server does not know who asks
+    ├── Refused                   one of an all-or-none transaction was refused; nothing happened
     ├── QuotaExceeded             a namespace would hold more than its quota
     ├── Unavailable               did not happen; safe to repeat
     │   ├── Busy                  the writer or a lock was not free in time
@@ -59,6 +60,14 @@ class Unauthorized(Forbidden):
     """A server wants a token, and there was none, or one that is unknown, revoked or expired."""
 
     code = "unauthorized"
+
+
+class Refused(TurnaboutError):
+    """One verb of an all-or-none transaction was refused, so nothing happened. The text says which,
+    and its outcome.
+    """
+
+    code = "refused"
 
 
 class QuotaExceeded(TurnaboutError):

@@ -5,10 +5,11 @@ Expected outcomes, such as a full channel, are return values, not exceptions.
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Sequence
+from typing import Any, Literal, cast
 
 from turnabout.words.entities import Delivery, QueueEntry, Turn
-from turnabout.words.errors import UsageError
+from turnabout.words.errors import Refused, UsageError
 from turnabout.words.value import value
 from turnabout.words.verb import QueueName
 
@@ -212,3 +213,18 @@ RetryOutcome = Retried | NotWaiting
 SendOutcome = Sent | ChannelFull | QueueFull
 FireOutcome = Fired | NotDue
 CreateOutcome = Created | AlreadyExists
+
+_REFUSALS = (ChannelFull, QueueFull, LeaseLost, NotWaiting, NotDue, AlreadyExists)
+
+
+def must_hold(answers: Sequence[Any]) -> None:
+    """Of a transaction that is all or none, as far as it has come.
+
+    Raises: Refused, if the last of these answers refuses.
+    """
+    answer = answers[-1]
+    acked = answer.acked if isinstance(answer, Received) else answer
+    parts = cast("tuple[Any, ...]", acked if isinstance(acked, tuple) else (acked,))
+    for part in parts:
+        if isinstance(part, _REFUSALS):
+            raise Refused(f"nothing was done, since verb {len(answers)} was refused: {part}")

@@ -95,10 +95,12 @@ class WatchedStore(AsyncForwardingStore):
         self.note(verb, answer)
         return answer
 
-    async def run_transaction(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+    async def run_transaction(
+        self, verbs: Sequence[Verb[Any]], *, all_or_none: bool = False
+    ) -> list[Any]:
         """Carry out some verbs in one transaction, as `run` does one."""
         with self.under_way(verbs):
-            answers = await self._store.run_transaction(verbs)
+            answers = await self._store.run_transaction(verbs, all_or_none=all_or_none)
         for verb, answer in zip(verbs, answers, strict=True):
             self.note(verb, answer)
         return answers
@@ -161,9 +163,11 @@ class BridgeStore(Store):
         """Carry out a verb on the worker's loop and wait for the answer."""
         return self.on_loop(self._store.run(verb))
 
-    def run_transaction(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+    def run_transaction(
+        self, verbs: Sequence[Verb[Any]], *, all_or_none: bool = False
+    ) -> list[Any]:
         """Carry out some verbs on the worker's loop and wait for the answers."""
-        return self.on_loop(self._store.run_transaction(verbs))
+        return self.on_loop(self._store.run_transaction(verbs, all_or_none=all_or_none))
 
     def signal(self, queue: str, change: Change = Change.ANY) -> int:
         """As the store's."""

@@ -35,6 +35,7 @@ from turnabout.postgres.everyday import WAITERS, Asked, Shortcuts
 from turnabout.postgres.notices import NOTIFY_WAITERS, REBUILD, Notice
 from turnabout.postgres.url import PostgresOptions, parse
 from turnabout.words.errors import Busy, Disconnected, TurnaboutError, WrongVersion
+from turnabout.words.outcomes import must_hold
 from turnabout.words.verb import Change
 from turnabout.words.verbs import Verb
 
@@ -170,7 +171,9 @@ class AsyncPostgresStore(store.AsyncStore):
         await connection.close()
         await self._pool.put(connection)
 
-    async def run_transaction(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+    async def run_transaction(
+        self, verbs: Sequence[Verb[Any]], *, all_or_none: bool = False
+    ) -> list[Any]:
         """Carry out some verbs in one transaction."""
         if not verbs:
             return []
@@ -178,7 +181,11 @@ class AsyncPostgresStore(store.AsyncStore):
         changed: list[Notice] = []
         committing = False
         try:
-            answers = [await self._inside(connection, verb, changed) for verb in verbs]
+            answers: list[Any] = []
+            for verb in verbs:
+                answers.append(await self._inside(connection, verb, changed))
+                if all_or_none:
+                    must_hold(answers)
             committing = True
             await connection.run(b"commit", ())
         except psycopg.Error as error:
@@ -187,7 +194,7 @@ class AsyncPostgresStore(store.AsyncStore):
         except NotRebuilt:
             await self._undo(connection)
             await self._rebuild()
-            return await self.run_transaction(verbs)
+            return await self.run_transaction(verbs, all_or_none=all_or_none)
         except TurnaboutError:
             await self._undo(connection)
             raise

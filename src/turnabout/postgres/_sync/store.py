@@ -29,6 +29,7 @@ from turnabout.postgres.everyday import WAITERS, Asked, Shortcuts
 from turnabout.postgres.notices import NOTIFY_WAITERS, REBUILD, Notice
 from turnabout.postgres.url import PostgresOptions, parse
 from turnabout.words.errors import Busy, Disconnected, TurnaboutError, WrongVersion
+from turnabout.words.outcomes import must_hold
 from turnabout.words.verb import Change
 from turnabout.words.verbs import Verb
 
@@ -164,7 +165,9 @@ class PostgresStore(store.Store):
         connection.close()
         self._pool.put(connection)
 
-    def run_transaction(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+    def run_transaction(
+        self, verbs: Sequence[Verb[Any]], *, all_or_none: bool = False
+    ) -> list[Any]:
         """Carry out some verbs in one transaction."""
         if not verbs:
             return []
@@ -172,7 +175,11 @@ class PostgresStore(store.Store):
         changed: list[Notice] = []
         committing = False
         try:
-            answers = [self._inside(connection, verb, changed) for verb in verbs]
+            answers: list[Any] = []
+            for verb in verbs:
+                answers.append(self._inside(connection, verb, changed))
+                if all_or_none:
+                    must_hold(answers)
             committing = True
             connection.run(b"commit", ())
         except psycopg.Error as error:
@@ -181,7 +188,7 @@ class PostgresStore(store.Store):
         except NotRebuilt:
             self._undo(connection)
             self._rebuild()
-            return self.run_transaction(verbs)
+            return self.run_transaction(verbs, all_or_none=all_or_none)
         except TurnaboutError:
             self._undo(connection)
             raise

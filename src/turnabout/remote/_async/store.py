@@ -51,9 +51,15 @@ class AsyncRemoteStore(AsyncStore):
         """Carry out a verb by one request."""
         return await self._drive(self._exchange.run(verb))
 
-    async def run_transaction(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+    async def run_transaction(
+        self, verbs: Sequence[Verb[Any]], *, all_or_none: bool = False
+    ) -> list[Any]:
         """Carry out at most 100 verbs in one transaction, by one request."""
-        return await self._drive(self._exchange.transaction(verbs)) if verbs else []
+        return (
+            await self._drive(self._exchange.transaction(verbs, all_or_none=all_or_none))
+            if verbs
+            else []
+        )
 
     async def _drive(self, steps: Steps[A]) -> A:
         self._enter()

@@ -47,9 +47,15 @@ class RemoteStore(Store):
         """Carry out a verb by one request."""
         return self._drive(self._exchange.run(verb))
 
-    def run_transaction(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+    def run_transaction(
+        self, verbs: Sequence[Verb[Any]], *, all_or_none: bool = False
+    ) -> list[Any]:
         """Carry out at most 100 verbs in one transaction, by one request."""
-        return self._drive(self._exchange.transaction(verbs)) if verbs else []
+        return (
+            self._drive(self._exchange.transaction(verbs, all_or_none=all_or_none))
+            if verbs
+            else []
+        )
 
     def _drive(self, steps: Steps[A]) -> A:
         self._enter()

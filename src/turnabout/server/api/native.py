@@ -195,11 +195,11 @@ class Native:
         """Some verbs in one transaction."""
         caller = await self.context.caller(request)
         body = await request.body()
-        verbs = await self._read(body, partial(wire.load_transaction, body))
+        verbs, all_or_none = await self._read(body, partial(wire.load_transaction, body))
         for verb in verbs:
             check_limits(verb, self.context.options)
         check_sum(verbs, self.context.options)
-        answers = await caller.run_transaction(verbs) if verbs else []
+        answers = await caller.run_transaction(verbs, all_or_none=all_or_none) if verbs else []
         pieces = wire.transaction_pieces(verbs, answers)
         size = sum(one.size for one in answers if isinstance(one, Received))
         if size > LARGE_BYTES:

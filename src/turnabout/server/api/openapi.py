@@ -39,6 +39,7 @@ ERRORS: Mapping[str, str] = {
     "404": "No such queue.",
     "405": "Nothing is done here by that method; `Allow` names those that do something.",
     "408": "The request came too slowly. Nothing happened.",
+    "409": "A verb of an all-or-none transaction was refused. Nothing happened.",
     "413": "The body is too large.",
     "415": "The body has a Content-Encoding: send it as it is.",
     "429": "Too many requests for this namespace; `Retry-After` says when.",

@@ -25,7 +25,7 @@ from turnabout.store import AsyncStore
 from turnabout.words import verbs as v
 from turnabout.words.errors import TurnaboutError, UsageError
 from turnabout.words.namespaces import stored
-from turnabout.words.outcomes import NotDue, Received
+from turnabout.words.outcomes import NotDue, Received, must_hold
 from turnabout.words.records import Redrive
 from turnabout.words.verb import Change
 from turnabout.words.verbs import Receive, Verb
@@ -135,7 +135,9 @@ class AuthorizedStore(AsyncStore):
             place = kind.pages.of(shown[-1])
         return shown, place
 
-    async def run_transaction(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+    async def run_transaction(
+        self, verbs: Sequence[Verb[Any]], *, all_or_none: bool = False
+    ) -> list[Any]:
         """As `AsyncStore.run_transaction`, each verb allowed."""
         rights = self.rights
         await self.services.authenticator.check(rights)
@@ -144,12 +146,14 @@ class AuthorizedStore(AsyncStore):
             refused = None if rights.scopes is None else await self._judge(verb)
             if refused is not None:
                 answers[place] = refused[0]
+                if all_or_none:
+                    must_hold([*range(place), refused[0]])
         rest = [place for place in range(len(verbs)) if place not in answers]
         try:
             told = [
                 rights.widened(part_of(self._inside(verbs[place]), len(rest))) for place in rest
             ]
-            done = await self._transaction(told) if told else []
+            done = await self._transaction(told, all_or_none=all_or_none) if told else []
         except TurnaboutError as error:
             raise outside_error(error, rights.namespace) from error.__cause__
         for place, answer in zip(rest, done, strict=True):
@@ -267,21 +271,21 @@ class AuthorizedStore(AsyncStore):
         run = partial(services.batched.run, told)
         return await services.admission.turns.run(self.namespace, run, told)
 
-    async def _all_in_turn(self, told: Sequence[Verb[Any]]) -> list[Any]:
+    async def _all_in_turn(self, told: Sequence[Verb[Any]], *, all_or_none: bool) -> list[Any]:
         services = self.services
-        run = partial(services.batched.run_transaction, told)
+        run = partial(services.batched.run_transaction, told, all_or_none=all_or_none)
         return await services.admission.turns.run(self.namespace, run, *told)
 
-    async def _transaction(self, told: Sequence[Verb[Any]]) -> list[Any]:
+    async def _transaction(self, told: Sequence[Verb[Any]], *, all_or_none: bool) -> list[Any]:
         quotas = self.services.authenticator.quotas
         if self.token is not None:
             quotas.more(self.namespace, len(told) - 1)
         bounded = bounded_in(told)
         usage = quotas.usage(self.namespace) if bounded else None
         if usage is None:
-            return await self._all_in_turn(told)
+            return await self._all_in_turn(told, all_or_none=all_or_none)
         async with usage.room(bounded) as outcomes:
-            answers = await self._all_in_turn(told)
+            answers = await self._all_in_turn(told, all_or_none=all_or_none)
             pairs = zip(told, answers, strict=True)
             outcomes.extend(answer for verb, answer in pairs if verb in bounded)
             return answers

@@ -87,13 +87,15 @@ class BoundedAnswers(AsyncForwardingStore):
             asked.brought(received.size)
         return received, most
 
-    async def run_transaction(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+    async def run_transaction(
+        self, verbs: Sequence[Verb[Any]], *, all_or_none: bool = False
+    ) -> list[Any]:
         """As the store's; receives share one portion, as their transaction cannot go on later."""
         wanted = sum(verb.max_messages for verb in verbs if isinstance(verb, Receive))
         wanted = min(wanted, self._portion_max) * self._message_bytes
         lists = min(sum(map(_room_of, verbs)), self._answers.most)
         if not wanted + lists:
-            return await self._store.run_transaction(verbs)
+            return await self._store.run_transaction(verbs, all_or_none=all_or_none)
         least = lists + (self._message_bytes if wanted else 0)
         namespace = _namespace_of(*verbs)
         async with self._answers.asking(namespace, wanted + lists, least) as asked:
@@ -105,7 +107,7 @@ class BoundedAnswers(AsyncForwardingStore):
                     one = replace(verb, max_messages=min(verb.max_messages, max(1, left)))
                     left -= one.max_messages
                 told.append(one)
-            answers = await self._store.run_transaction(told)
+            answers = await self._store.run_transaction(told, all_or_none=all_or_none)
             asked.brought(sum(one.size for one in answers if isinstance(one, Received)))
             return answers
 

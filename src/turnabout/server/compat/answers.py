@@ -30,7 +30,7 @@ ERROR = "Turnabout-Error"
 """The error's code, in a header only: where a client takes no other status."""
 
 
-class Refused(Exception):
+class CompatError(Exception):
     """Ends a request with a status and a text in the words of the system that is spoken."""
 
     def __init__(self, status: int, text: str) -> None:
@@ -81,7 +81,7 @@ def one(request: Request, name: str) -> str | None:
     """The query's only value of that name, if there is one."""
     values = request.query_params.getlist(name)
     if len(values) > 1:
-        raise Refused(400, f"{name} is given more than once")
+        raise CompatError(400, f"{name} is given more than once")
     return values[0] if values else None
 
 
@@ -116,7 +116,7 @@ def check_payload(context: ServerContext, payload: bytes, usual: int = PAYLOAD_B
     most = context.options.max_payload_bytes
     most = usual if most == PAYLOAD_BYTES_MAX else most
     if len(payload) > most:
-        raise Refused(413, f"length limit exceeded: {len(payload)} bytes of at most {most}")
+        raise CompatError(413, f"length limit exceeded: {len(payload)} bytes of at most {most}")
 
 
 def moment(ms: int) -> datetime:
@@ -128,7 +128,7 @@ def whole_number(value: str, name: str) -> int:
     """A whole number out of a path or query."""
     digits = value.removeprefix("-")
     if not (digits.isascii() and digits.isdigit() and len(digits) <= 18):
-        raise Refused(400, f"{name} is a whole number, not {shown(value)}")
+        raise CompatError(400, f"{name} is a whole number, not {shown(value)}")
     return int(value)
 
 
@@ -149,7 +149,7 @@ def _guarded(
     async def endpoint(request: Request) -> Response:
         try:
             return await handlers[request.method](request, await context.caller(request))
-        except Refused as refused:
+        except CompatError as refused:
             return text(refused.status, refused.text)
         except TurnaboutError as error:
             return _refusal(error, before_text)

@@ -20,7 +20,7 @@ from starlette.routing import BaseRoute
 
 from turnabout.server.auth.authorized_store import AuthorizedStore
 from turnabout.server.compat import answers
-from turnabout.server.compat.answers import FENCE, Refused, json
+from turnabout.server.compat.answers import FENCE, CompatError, json
 from turnabout.server.compat.unfenced import Unfenced, fence
 from turnabout.server.context import ServerContext
 from turnabout.server.http.delivery_response import DeliveryResponse, has_gone
@@ -92,9 +92,9 @@ class _Hq:
             verb = QueueCreate(name, settings)
             outcome = await caller.run(verb)
         except UsageError as error:
-            raise Refused(422, str(error)) from error
+            raise CompatError(422, str(error)) from error
         if isinstance(outcome, AlreadyExists):
-            raise Refused(409, "Error: queue name must be unique")
+            raise CompatError(409, "Error: queue name must be unique")
         return Response()
 
     async def list(self, request: Request, caller: AuthorizedStore) -> Response:
@@ -207,7 +207,7 @@ class _HqNames:
         try:
             whole = UUID(text_).int
         except ValueError as error:
-            raise Refused(400, f"Invalid URL: UUID parsing failed: {error}") from error
+            raise CompatError(400, f"Invalid URL: UUID parsing failed: {error}") from error
         if whole >> 76 & 0xF != 0x8 or whole >> 62 & 0b11 != 0b10:
             return None
         free = whole >> 80 << 74 | (whole >> 64 & 0xFFF) << 62 | whole & (1 << 62) - 1
@@ -260,16 +260,16 @@ def _whole(request: Request, field: str) -> int | None:
     return None if value is None else answers.whole_number(value, field)
 
 
-def _missing(field: str) -> Refused:
-    return Refused(400, f"Failed to deserialize query string: missing field `{field}`")
+def _missing(field: str) -> CompatError:
+    return CompatError(400, f"Failed to deserialize query string: missing field `{field}`")
 
 
 def _check(given: dict[str, int | None]) -> None:
     for field, value in given.items():
         if value is not None and value < 1:
-            raise Refused(422, f"{field} must be >= 1")
+            raise CompatError(422, f"{field} must be >= 1")
         if value is not None and value > _MOST[field]:
-            raise Refused(422, f"{field} must be <= {_MOST[field]}")
+            raise CompatError(422, f"{field} must be <= {_MOST[field]}")
 
 
 def _settings(given: dict[str, int | None]) -> dict[str, Any]:

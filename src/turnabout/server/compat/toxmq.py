@@ -19,7 +19,7 @@ from starlette.routing import BaseRoute
 from turnabout.server.api.health import Health, problems
 from turnabout.server.auth.authorized_store import AuthorizedStore
 from turnabout.server.compat import answers, filters
-from turnabout.server.compat.answers import FENCE, Refused, json, text
+from turnabout.server.compat.answers import FENCE, CompatError, json, text
 from turnabout.server.compat.unfenced import Unfenced, fence
 from turnabout.server.context import ServerContext
 from turnabout.server.http.delivery_response import DeliveryResponse, has_gone
@@ -101,7 +101,7 @@ class _ToxMq:
         """POST pop/{amount}?expiresIn: a list of messages, or 204."""
         amount = answers.whole_number(request.path_params["amount"], "amount")
         if amount < 0:
-            raise Refused(400, f"amount is 0 or more, not {amount}")
+            raise CompatError(400, f"amount is 0 or more, not {amount}")
         found = await self._pop(request, caller, amount) if amount else Received(())
         if not found.deliveries:
             return Response(status_code=204)
@@ -231,7 +231,7 @@ class _ToxMq:
     def _check_number(self, number: int, what: str) -> None:
         most = self._context.options.max_messages
         if number > most:
-            raise Refused(413, f"{number} {what} in one request, of at most {most}")
+            raise CompatError(413, f"{number} {what} in one request, of at most {most}")
 
 
 def _dedup(key: str | None, place: int, seconds: float) -> dict[str, Any]:
@@ -256,7 +256,7 @@ def _expires_in(request: Request, most: float) -> float:
     if given is None or not given:
         return EXPIRES_SECONDS
     if not _SECONDS.fullmatch(given) or float(given) > most:
-        raise Refused(400, f"expiresIn is 0 to {most:.0f} seconds, not {limits.shown(given)}")
+        raise CompatError(400, f"expiresIn is 0 to {most:.0f} seconds, not {limits.shown(given)}")
     return float(given)
 
 
@@ -268,7 +268,7 @@ def _count(request: Request, name: str, usual: int, least: int, most: int) -> in
     given = answers.one(request, name)
     value = usual if given is None else answers.whole_number(given, name)
     if not least <= value <= most:
-        raise Refused(400, f"{name} is {least} to {most}, not {value}")
+        raise CompatError(400, f"{name} is {least} to {most}, not {value}")
     return value
 
 

@@ -7,6 +7,7 @@ from typing import Any, NoReturn, Protocol, TypeVar
 
 from turnabout.store.connections import Connections
 from turnabout.store.refusals import joined_already, no_transactions, no_waiting
+from turnabout.words.outcomes import must_hold
 from turnabout.words.verb import Change
 from turnabout.words.verbs import Verb
 
@@ -23,10 +24,13 @@ class AsyncStore(Protocol):
         """
         ...
 
-    async def run_transaction(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+    async def run_transaction(
+        self, verbs: Sequence[Verb[Any]], *, all_or_none: bool = False
+    ) -> list[Any]:
         """Carry out some verbs in one transaction, in this order; their outcomes, or none at all.
 
-        An outcome that refuses (ChannelFull, LeaseLost) undoes nothing. Raises: as `run`.
+        An outcome that refuses (ChannelFull, LeaseLost) undoes nothing, unless it is to be
+        `all_or_none`. Raises: as `run`; then also Refused.
         """
         ...
 
@@ -84,9 +88,16 @@ class AsyncJoined(AsyncStore, Protocol):
     the connection and its transaction are the caller's.
     """
 
-    async def run_transaction(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
-        """All in the caller's transaction, in this order."""
-        return [await self.run(verb) for verb in verbs]
+    async def run_transaction(
+        self, verbs: Sequence[Verb[Any]], *, all_or_none: bool = False
+    ) -> list[Any]:
+        """All in the caller's transaction, in this order. After Refused the caller rolls back."""
+        answers: list[Any] = []
+        for verb in verbs:
+            answers.append(await self.run(verb))
+            if all_or_none:
+                must_hold(answers)
+        return answers
 
     async def wake(self, queue: str, change: Change = Change.ANY) -> None:
         """Notify those who wait at the queue for that; after the commit, since no verb did."""
@@ -120,9 +131,11 @@ class AsyncForwardingStore(AsyncStore):
         """Carry out a verb."""
         return await self._store.run(verb)
 
-    async def run_transaction(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+    async def run_transaction(
+        self, verbs: Sequence[Verb[Any]], *, all_or_none: bool = False
+    ) -> list[Any]:
         """Carry out some verbs in one transaction."""
-        return await self._store.run_transaction(verbs)
+        return await self._store.run_transaction(verbs, all_or_none=all_or_none)
 
     async def signal(self, queue: str, change: Change = Change.ANY) -> int:
         """As the store's."""

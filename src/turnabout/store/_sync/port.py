@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn, Protocol, TypeVar
 
 from turnabout.store.refusals import joined_already, no_waiting
+from turnabout.words.outcomes import must_hold
 from turnabout.words.verb import Change
 from turnabout.words.verbs import Verb
 
@@ -22,10 +23,13 @@ class Store(Protocol):
         """
         ...
 
-    def run_transaction(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+    def run_transaction(
+        self, verbs: Sequence[Verb[Any]], *, all_or_none: bool = False
+    ) -> list[Any]:
         """Carry out some verbs in one transaction, in this order; their outcomes, or none at all.
 
-        An outcome that refuses (ChannelFull, LeaseLost) undoes nothing. Raises: as `run`.
+        An outcome that refuses (ChannelFull, LeaseLost) undoes nothing, unless it is to be
+        `all_or_none`. Raises: as `run`; then also Refused.
         """
         ...
 
@@ -70,9 +74,16 @@ class Joined(Store, Protocol):
     the connection and its transaction are the caller's.
     """
 
-    def run_transaction(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
-        """All in the caller's transaction, in this order."""
-        return [self.run(verb) for verb in verbs]
+    def run_transaction(
+        self, verbs: Sequence[Verb[Any]], *, all_or_none: bool = False
+    ) -> list[Any]:
+        """All in the caller's transaction, in this order. After Refused the caller rolls back."""
+        answers: list[Any] = []
+        for verb in verbs:
+            answers.append(self.run(verb))
+            if all_or_none:
+                must_hold(answers)
+        return answers
 
     def wake(self, queue: str, change: Change = Change.ANY) -> None:
         """Notify those who wait at the queue for that; after the commit, since no verb did."""
@@ -106,9 +117,11 @@ class ForwardingStore(Store):
         """Carry out a verb."""
         return self._store.run(verb)
 
-    def run_transaction(self, verbs: Sequence[Verb[Any]]) -> list[Any]:
+    def run_transaction(
+        self, verbs: Sequence[Verb[Any]], *, all_or_none: bool = False
+    ) -> list[Any]:
         """Carry out some verbs in one transaction."""
-        return self._store.run_transaction(verbs)
+        return self._store.run_transaction(verbs, all_or_none=all_or_none)
 
     def signal(self, queue: str, change: Change = Change.ANY) -> int:
         """As the store's."""
