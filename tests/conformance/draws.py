@@ -140,6 +140,7 @@ REDRIVES = st.fixed_dictionaries(
 DEATHS = st.sampled_from([None, "its own", "elsewhere", "a neighbour's"])
 CONFIGURINGS = st.one_of(
     st.tuples(st.just("clear_policy"), ONCE),
+    st.tuples(st.just("pause_for"), st.sampled_from([1, 5, 60])),
     st.tuples(st.just("update"), CHANGES),
     st.tuples(st.just("purge"), st.sampled_from(["channel", "all", "leased", "dead"])),
     st.tuples(st.just("make_again"), SETTINGS),

@@ -351,6 +351,10 @@ class Life(ScheduleSteps, LooksBack):
         self.queue(self.name).channel(channel).clear_policy()
         self.model.set_policy(self.name, channel, Policy())
 
+    def pause_for(self, channel: str, seconds: int) -> None:
+        self.queue(self.name).channel(channel).pause(seconds=seconds)
+        self.model.pause(self.name, channel, seconds * 1_000)
+
     def update(self, _: str, changes: dict[str, Any]) -> None:
         changes = self.named(changes)
         answer = self.queue(self.name).update(**changes)

@@ -75,6 +75,11 @@ class Model(Sends, Ends, Schedules):
             queue.policies[channel] = policy
         queue.passed_over.clear()
 
+    def pause(self, name: str, channel: str, ms: int) -> None:
+        before = self.queues[name].policies.get(channel, Policy())
+        until = max(before.paused_until or 0, self.clock() + ms)
+        self.set_policy(name, channel, replace(before, paused_until=until, pause_reason=None))
+
     # --- receive ---
 
     def at(self, name: str, now: int) -> dict[str, list[Message]]:
@@ -90,7 +95,8 @@ class Model(Sends, Ends, Schedules):
                 waiting, most = waiting[:1], 1 - leased
             elif policy.max_concurrency is not None:
                 most = policy.max_concurrency - leased
-            most = 0 if policy.paused else min(most, self._tokens(queue, channel, now))
+            is_paused = policy.paused or (policy.paused_until or 0) > now
+            most = 0 if is_paused else min(most, self._tokens(queue, channel, now))
             due = [m for m in waiting if m.at <= now]
             if due[: max(0, most)]:
                 offer[channel] = due[:most]
@@ -353,7 +359,7 @@ class Model(Sends, Ends, Schedules):
             return "exhausted"
         if all(m.at > now for m in waiting):
             return None
-        if queue.settings.paused or policy.paused:
+        if queue.settings.paused or policy.paused or (policy.paused_until or 0) > now:
             return "paused"
         if fifo and leased:
             return "fifo"

@@ -94,6 +94,39 @@ def test_a_channel_can_be_paused_before_it_has_messages(queue):
     assert texts(queue.receive()) == ["x"]
 
 
+def test_a_channel_is_paused_for_a_time_by_the_database_s_clock(queue, clock):
+    channel, other = queue.channel("a"), queue.channel("b")
+    other.set_policy(Policy(weight=2))
+    for name in ("a", "b", "c"):
+        sent(queue, *(name * 2), channel=name)
+    for paused in (channel, other):
+        paused.pause(seconds=10, reason="429")
+    assert channel.policy() == Policy(paused_until=clock.now + 10_000, pause_reason="429")
+    assert {c.channel: c.blocked for c in queue.channels()} == {
+        "a": "paused", "b": "paused", "c": None,
+    }  # fmt: skip
+    batch = queue.receive(9)
+    assert texts(batch) == ["c", "c"]
+    empty = queue.receive()
+    assert (len(empty), empty.retry_after_seconds) == (0, 10.0)
+    channel.pause(seconds=1)  # a longer pause that was stays
+    clock.now += 9_999
+    assert not queue.receive(9)
+    clock.now += 1
+    assert sorted(texts(queue.receive(9))) == ["a", "a", "b", "b"]
+    assert queue.policies() == (ChannelPolicy("b", Policy(weight=2)),)
+
+
+def test_resume_ends_a_pause_for_a_time(queue):
+    channel = queue.channel("a")
+    sent(queue, "x", channel="a")
+    channel.pause(seconds=1_000, reason="429")
+    assert not queue.receive()
+    channel.resume()
+    assert channel.policy() == NO_POLICY
+    assert texts(queue.receive()) == ["x"]
+
+
 def test_a_policy_comes_and_goes_many_times(queue):
     channel = queue.channel("a")
     sent(queue, *(str(n) for n in range(8)), channel="a")

@@ -61,8 +61,16 @@ BUGS = bugs(
 + if false then
 # a paused channel hands out
 @ test_receive::test_a_paused_channel_hands_out_nothing
-- case when coalesce(c.paused, false) or exists (
+- case when coalesce(c.paused or c.paused_until > now_ms, false) or exists (
 + case when exists (
+# a pause that is over goes on
+@ test_policy::test_a_channel_is_paused_for_a_time_by_the_database_s_clock
+- elsif v_row.paused_until > now_ms then
++ elsif v_row.paused_until >= now_ms then
+# a pause leaves a policy behind
+@ test_policy::test_a_channel_is_paused_for_a_time_by_the_database_s_clock
+- if v_row.paused_until <= now_ms then
++ if v_row.paused_until < now_ms - 60000 then
 # a slot too many
 @ test_concurrency::test_never_more_leases_than_slots
 - uncounted_leases(queue, channel) - (

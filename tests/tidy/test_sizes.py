@@ -10,14 +10,14 @@ from pathlib import Path
 from tests.tidy.test_tree import ROOT, sources, text_of
 
 LINES_MAX = {
-    "core": 28_552,
+    "core": 28_621,
     "slice dev": 2_424,
-    "slice move": 1_543,
+    "slice move": 1_544,
     "slice pipeline": 9_997,
-    "slice server": 9_398,
-    "slice tasks": 1_198,
-    "SQL": 12_728,
-    "tests": 61_879,
+    "slice server": 9_399,
+    "slice tasks": 1_205,
+    "SQL": 12_760,
+    "tests": 61_998,
 }
 SLACK = 200
 """How far below its figure a part may be before the figure has to follow."""

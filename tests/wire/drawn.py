@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from turnabout.wire.routes import NOT_ON_THE_WIRE
 from turnabout.words import verbs as v
 from turnabout.words.entities import Delivery, Origin, Outgoing, Receipt
-from turnabout.words.policy import Policy, QueueSettings
+from turnabout.words.policy import PAUSE_COLUMNS, Policy, QueueSettings
 from turnabout.words.records import HistoryEntry
 from turnabout.words.schedules import Schedule
 
@@ -124,7 +124,9 @@ def _some(kind: Any) -> st.SearchStrategy[dict[str, Any]]:
 _undedup = {
     name: st.none() for name in ("dedup_key", "dedup_mode", "dedup_window_ms", "dedup_scope")
 }
-_default_policy = plain(Policy, paused=st.just(False), pause_reason=st.none())
+_default_policy = plain(
+    Policy, paused=st.just(False), paused_until=st.none(), pause_reason=st.none()
+)
 _never = {"cron": st.none(), "every_ms": st.none(), "at": st.none()}
 _at_once = {"due_at": st.none()}
 _delayed = plain(Outgoing, **_undedup, **_at_once) | plain(
@@ -176,4 +178,4 @@ def verbs(kind: Any) -> st.SearchStrategy[Any]:
 
 
 def _without_pause(changes: dict[str, Any]) -> dict[str, Any]:
-    return {name: one for name, one in changes.items() if name not in {"paused", "pause_reason"}}
+    return {name: one for name, one in changes.items() if name not in PAUSE_COLUMNS}

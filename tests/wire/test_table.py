@@ -42,9 +42,9 @@ def test_each_field_of_a_verb_has_its_place(kind: Any) -> None:
     named = {*route.in_path, *route.query}
     if kind is not v.ScheduleSet:
         assert named <= names
-        assert {*plan.given, *(part.name for part in plan.body)} == (names - NOT_ON_THE_WIRE) | (
-            {"wait_seconds"} if route.waits else set()
-        )
+        assert {part.name for part in (*plan.given.values(), *plan.body)} == (
+            names - NOT_ON_THE_WIRE
+        ) | ({"wait_seconds"} if route.waits else set())
     if route.method == "GET":
         assert not plan.body
     assert answer_of(kind).type

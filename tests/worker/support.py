@@ -48,7 +48,7 @@ class Watched(AsyncForwardingStore):
     async def run_transaction(
         self, verbs: Sequence[Verb[Any]], *, all_or_none: bool = False
     ) -> list[Any]:
-        answers = await self.store.run_transaction(verbs)
+        answers = await self.store.run_transaction(verbs, all_or_none=all_or_none)
         self.verbs += verbs
         return answers
 

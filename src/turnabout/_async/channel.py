@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from turnabout.store import AsyncStore
+from turnabout.words import limits
 from turnabout.words.errors import UsageError
 from turnabout.words.outcomes import Deleted
 from turnabout.words.policy import NO_POLICY, Policy
@@ -39,16 +40,23 @@ class AsyncChannel:
         """Remove the channel's policy, all of it: the queue's default holds again."""
         await self.set_policy(NO_POLICY)
 
-    async def pause(self, *, reason: str | None = None) -> None:
+    async def pause(self, *, seconds: float | None = None, reason: str | None = None) -> None:
         """Hand out nothing from this channel until `resume`; sends are still taken.
 
-        reason: for people, shown in the channel's policy.
+        seconds: or for so long, by the database's clock; a longer pause that was stays.
+        reason:  for people, shown in the channel's policy.
         """
-        await self.change_policy(paused=True, pause_reason=reason)
+        if seconds is None:
+            await self.change_policy(paused=True, pause_reason=reason)
+        else:
+            pause_ms = limits.delay_ms(seconds)
+            changes = {"pause_reason": reason}
+            verb = PolicySet(self._queue, self.name, changes, pause_ms=pause_ms)
+            await self._store.run(verb)
 
     async def resume(self) -> None:
         """Hand out the channel's messages again."""
-        await self.change_policy(paused=False, pause_reason=None)
+        await self.change_policy(paused=False, paused_until=None, pause_reason=None)
 
     async def delete(self) -> Deleted:
         """Cancel the channel's waiting messages and clear its policy; leases run on.

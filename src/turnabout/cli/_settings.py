@@ -105,9 +105,11 @@ def split(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def _paused(of: Any) -> str:
     """Whether it is paused, and why."""
-    if not of.paused:
+    until = None if of.paused else getattr(of, "paused_until", None)  # of channels only
+    if not of.paused and until is None:
         return "no"
-    return "yes" if of.pause_reason is None else f"yes: {_show.clean(of.pause_reason)}"
+    text = "yes" if until is None else f"until {_show.clock_time(until)}"
+    return text if of.pause_reason is None else f"{text}: {_show.clean(of.pause_reason)}"
 
 
 POLICY: _show.Columns = (

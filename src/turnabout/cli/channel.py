@@ -5,7 +5,7 @@ from __future__ import annotations
 from turnabout.cli import _show
 from turnabout.cli._app import App
 from turnabout.cli._declare import YES, argument, group, option, options
-from turnabout.cli._kinds import QUEUE
+from turnabout.cli._kinds import DURATION, QUEUE
 from turnabout.cli.queue import confirm
 from turnabout.words.outcomes import Deleted
 from turnabout.words.policy import Policy
@@ -26,15 +26,17 @@ def channel() -> None:
 @channel.command(
     "pause",
     "turnabout channel pause emails customer-42 --reason 'their server is down'",
+    "turnabout channel pause emails customer-42 --for 10m",
     json=Policy,
 )
 @WHICH
+@option("--for seconds", "For so long; unless given, until `resume`.", DURATION)
 @option("--reason", "Why; `turnabout policy get` shows it.", metavar="TEXT")
-def pause(app: App, queue: str, name: str, reason: str | None) -> None:
+def pause(app: App, queue: str, name: str, seconds: float | None, reason: str | None) -> None:
     """Hand out no message of CHANNEL of QUEUE until `resume`. Sends are still taken."""
     with app.queue(queue) as handle:
         one = handle.channel(name)
-        one.pause(reason=reason)
+        one.pause(seconds=seconds, reason=reason)
         app.say(one.policy(), f"Paused channel {_show.channel(name)} of {queue}.")
 
 

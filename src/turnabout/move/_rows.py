@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from turnabout.move._source import Row
-from turnabout.words.policy import POLICY_COLUMNS, SETTINGS_COLUMNS
+from turnabout.words.policy import PAUSE_COLUMNS, POLICY_COLUMNS, SETTINGS_COLUMNS
 
 Queues = Mapping[int, int]
 """The number of a queue here, by its number in the file."""
@@ -30,7 +30,7 @@ HISTORY = (
 )
 EVENT = ("seq", "at", "message_id", "due_at", "queue_id", "attempt", "kind", "channel", "xid")
 CHANNEL = (
-    *("queue_id", "name", *POLICY_COLUMNS, "paused", "pause_reason", "own"),
+    *("queue_id", "name", *POLICY_COLUMNS, *PAUSE_COLUMNS, "own"),
     *("rate_tat_us", "rate_depth_us"),
 )
 DEDUP = ("queue_id", "scope", "key", "message_id", "until_ms")
@@ -84,7 +84,8 @@ def history(row: Row, queues: Queues) -> tuple[Any, ...]:
 
 def channel(row: Row, queues: Queues) -> tuple[Any, ...]:
     """A channel's policy and its bucket."""
-    own = bool(row["paused"]) or any(row[column] is not None for column in POLICY_COLUMNS)
+    limits = (*POLICY_COLUMNS, "paused_until")
+    own = bool(row["paused"]) or any(row[column] is not None for column in limits)
     bucket = {"rate_tat_us": row["tat_us"], "rate_depth_us": row["depth_us"]}
     return row_of(CHANNEL, row, queues, own=own, **bucket)
 

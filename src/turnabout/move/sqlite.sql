@@ -134,7 +134,8 @@ order by queue_id, id;
 -- name: channels
 -- Channels with a policy of their own, with messages, or with debt.
 select * from turnabout_channel
-where size > 0 or paused = 1 or max_concurrency is not null or rate_count is not null
+where size > 0 or paused = 1 or paused_until is not null
+  or max_concurrency is not null or rate_count is not null
   or max_size is not null or weight is not null or tat_us > :now_us
 order by queue_id, name;
 

@@ -48,6 +48,9 @@ if TYPE_CHECKING:
         NotSent as NotSent,
     )
     from turnabout.tasks.public import (
+        Pause as Pause,
+    )
+    from turnabout.tasks.public import (
         Retry as Retry,
     )
     from turnabout.tasks.public import (

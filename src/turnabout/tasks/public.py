@@ -7,7 +7,7 @@ from turnabout.tasks.context import current
 from turnabout.tasks.definition import CallOptions
 from turnabout.tasks.errors import NotSent, TaskFailed
 from turnabout.tasks.retry import RetryPolicy as Retry
-from turnabout.worker import Defer, GiveUp, TryAgain
+from turnabout.worker import Defer, GiveUp, Pause, TryAgain
 
 __all__ = [
     "AsyncHandle",
@@ -18,6 +18,7 @@ __all__ = [
     "GiveUp",
     "Handle",
     "NotSent",
+    "Pause",
     "Retry",
     "Task",
     "TaskFailed",

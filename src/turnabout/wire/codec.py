@@ -110,9 +110,9 @@ def request_of(verb: v.Verb[Any]) -> Request:
                 limits.plain_name(text)
             path = path.replace(f"{{{name}}}", quote(str(text), safe=""))
     query = {
-        name: _to_text(values[name])
-        for name in route.query
-        if values[name] != plan.given[name].default
+        name: _to_text(part.form.said(values[part.name]))
+        for name, part in plan.given.items()
+        if part.name in route.query and values[part.name] != part.default
     }
     try:
         return Request(route.method, f"{path}?{urlencode(query)}" if query else path, body)
@@ -186,12 +186,12 @@ def _given(plan: RoutePlan, given: Mapping[str, Any]) -> dict[str, Any]:
             there = f"it has {', '.join(known)}" if known else "it has none here"
             raise UsageError(f"{limits.shown(name)} is not a field of the query: {there}")
         try:
-            values[name] = _value_of(part, one)
+            values[part.name] = _value_of(part, one)
         except UsageError as error:
             raise UsageError(f"{name}: {error}") from error
     if len(values) < len(plan.given):
         for name, part in plan.given.items():
-            if part.default is MISSING and name not in values:
+            if part.default is MISSING and part.name not in values:
                 raise UsageError(f"{name}: missing; it belongs in the query")
     return values
 
@@ -380,9 +380,9 @@ def _dump_item(verb: v.Verb[Any]) -> dict[str, Raw]:
     body = dump_verb(verb)
     item = {"verb": Raw(_encode(verb.name))}
     values = plan.spread(verb)
-    for name in plan.given:
-        if name in values and values[name] is not None:
-            item[name] = Raw(_encode(values[name]))
+    for name, part in plan.given.items():
+        if values.get(part.name) is not None:
+            item[name] = Raw(_encode(part.form.said(values[part.name])))
     if plan.route.body is not None:
         item[plan.route.body] = Raw(body)
     elif body:

@@ -39,7 +39,7 @@ class RoutePlan:
 
     route: Route
     given: Mapping[str, FieldPart]
-    """By name: fields of the path and the query."""
+    """By name on the wire: fields of the path and the query."""
     body: tuple[FieldPart, ...]
     struct: Any
     """The type that the body is read as."""
@@ -58,7 +58,7 @@ def plan_of(kind: Kind) -> RoutePlan:
     route = ROUTE_OF[kind]
     parts = _parts(kind)
     outside = (*route.in_path, *route.query)
-    given = {part.name: part for part in parts if part.name in outside}
+    given = {part.wire_name: part for part in parts if part.name in outside}
     body = tuple(part for part in parts if part.name not in outside)
     if route.waits:
         wait = FieldPart("wait_seconds", "wait_seconds", Form(Annotated[float, WAIT]), 0.0)

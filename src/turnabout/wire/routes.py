@@ -73,7 +73,9 @@ ROUTES: tuple[Route, ...] = (
     Route(v.QueueUpdate, "PATCH", _QUEUE, body="changes"),
     Route(v.QueueList, "GET", "/v1/queues", ("after", "limit")),
     Route(v.QueueDelete, "DELETE", _QUEUE),
-    Route(v.PolicySet, "PATCH", f"{_QUEUE}/policy", ("channel", "replace"), body="changes"),
+    Route(
+        v.PolicySet, "PATCH", f"{_QUEUE}/policy", ("channel", "replace", "pause_ms"), body="changes"
+    ),
     Route(v.PolicyGet, "GET", f"{_QUEUE}/policy", ("channel",)),
     Route(v.PolicyList, "GET", f"{_QUEUE}/policies", ("after", "limit")),
     Route(v.ChannelDelete, "DELETE", f"{_QUEUE}/channel", ("channel",)),

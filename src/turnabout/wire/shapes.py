@@ -45,6 +45,10 @@ class Form:
     load: Turning | None = None
     dump: Turning | None = None
 
+    def said(self, value: Any) -> Any:
+        """A value as it is said."""
+        return value if self.dump is None or value is None else self.dump(value)
+
 
 @dataclass(frozen=True, slots=True)
 class FieldPart:

@@ -28,6 +28,8 @@ DEDUP_SCOPES: tuple[str, ...] = get_args(DedupScope)
 ON_EXHAUSTED: tuple[str, ...] = get_args(OnExhausted)
 EVENT_LEVELS: tuple[str, ...] = get_args(EventLevel)
 
+PAUSE_COLUMNS = ("paused", "paused_until", "pause_reason")
+
 _T = TypeVar("_T")
 
 
@@ -66,6 +68,7 @@ class Policy:
     max_size         unfinished messages; a send beyond it is refused with `ChannelFull`
     weight           messages a turn of the round robin; 1 unless given
     paused           nothing is handed out; sends are still taken
+    paused_until     the same until then, in ms since 1970; past: no longer
     pause_reason     why; shown to people
     """
 
@@ -74,6 +77,7 @@ class Policy:
     max_size: int | None = None
     weight: int | None = None
     paused: bool = False
+    paused_until: int | None = None
     pause_reason: str | None = None
 
     def __post_init__(self) -> None:
@@ -81,6 +85,7 @@ class Policy:
         limits.optional_whole(self.max_size, "max_size", 1, limits.INTEGER_MAX)
         limits.optional_whole(self.weight, "weight", 1, WEIGHT_MAX)
         limits.flag(self.paused, "paused")
+        limits.optional_whole(self.paused_until, "paused_until", 0, limits.FOREVER_MS)
         limits.reason(self.pause_reason)
         if self.rate is not None:
             _is_a(Rate, "rate", self.rate)
@@ -97,8 +102,7 @@ class Policy:
             rate=_first(self.rate, default.rate),
             max_size=_first(self.max_size, default.max_size),
             weight=_first(self.weight, default.weight),
-            paused=self.paused,
-            pause_reason=self.pause_reason,
+            **pause_row(self),
         )
 
 
@@ -192,7 +196,7 @@ class QueueSettings:
             _is_a(Rate, "queue_rate", self.queue_rate)
         if self.on_exhausted == "block" and not self.fifo:
             raise UsageError("on_exhausted='block' needs fifo=True: no other order is kept by it")
-        if self.policy.paused or self.policy.pause_reason is not None:
+        if pause_row(self.policy) != pause_row(NO_POLICY):
             raise UsageError("a default policy cannot be paused: pause the queue (paused=True)")
 
     def changed(self, changes: Mapping[str, Any]) -> QueueSettings:
@@ -223,7 +227,7 @@ def settings_row(settings: QueueSettings) -> dict[str, int | str | bool | None]:
 
 
 def policy_row(policy: Policy) -> dict[str, int | None]:
-    """The columns that a store keeps for a policy; `paused` is a column of its own."""
+    """The columns that a store keeps for the limits of a policy."""
     return {
         "max_concurrency": policy.max_concurrency,
         **_rate_row(policy.rate),
@@ -235,19 +239,28 @@ def policy_row(policy: Policy) -> dict[str, int | None]:
 def settings_of(row: Mapping[str, Any]) -> QueueSettings:
     """The settings in a queue's row; the inverse of `settings_row`."""
     plain: dict[str, Any] = {name: _set(name, row[column_of(name)]) for name in _PLAIN}
-    policy = policy_of(row, paused=False, pause_reason=None)
+    policy = policy_of(row)
     return QueueSettings(**plain, queue_rate=_rate_of(row, "queue_rate"), policy=policy)
 
 
-def policy_of(row: Mapping[str, Any], *, paused: bool, pause_reason: str | None) -> Policy:
-    """The policy in a channel's or queue's row; the inverse of `policy_row`."""
+def pause_row(policy: Policy) -> dict[str, Any]:
+    """The columns that a store keeps for a channel's pause."""
+    return {name: getattr(policy, name) for name in PAUSE_COLUMNS}
+
+
+def own_policy_of(row: Mapping[str, Any]) -> Policy:
+    """The policy in a channel's row; the inverse of `policy_row` and `pause_row`."""
+    pause = {name: row[name] for name in PAUSE_COLUMNS}
+    return replace(policy_of(row), **{**pause, "paused": bool(row["paused"])})
+
+
+def policy_of(row: Mapping[str, Any]) -> Policy:
+    """The limits in a channel's or queue's row; the inverse of `policy_row`."""
     return Policy(
         max_concurrency=row["max_concurrency"],
         rate=_rate_of(row, "rate"),
         max_size=row["max_size"],
         weight=row["weight"],
-        paused=paused,
-        pause_reason=pause_reason,
     )
 
 

@@ -201,9 +201,7 @@ class Peek(Verb[tuple[Peeked, ...]]):
     channel: str | None = None
     after_id: int = 0
     room_bytes: int | None = None
-    """For a server: no more messages once payloads and states fill it. So in every verb that has
-    this field; there is always one item.
-    """
+    """For a server: no more items once payloads and states fill it, but one at least."""
 
 
 @value
@@ -383,7 +381,7 @@ class QueueDelete(Verb[o.Deleted]):
 
 @value
 class PolicySet(Verb[Policy]):
-    """Change some fields of a channel's policy, or with `replace` all of them.
+    """Change some fields of a channel's policy, or with `replace` all of them; or pause it.
 
     Holds for every lease granted after it. The answer is the channel's own policy from now on.
     """
@@ -394,6 +392,10 @@ class PolicySet(Verb[Policy]):
     channel: str
     changes: Mapping[str, Any]
     replace: bool = False
+    pause_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        limits.optional_whole(self.pause_ms, "pause_ms", 0, limits.DELAY_SECONDS_MAX * 1000)
 
 
 @value

@@ -16,7 +16,7 @@ the database how messages ended and `report.py` the log, `run.py` brings a worke
 transaction, `processes.py` runs many workers.
 """
 
-from turnabout.worker.endings import Defer, GiveUp, TryAgain
+from turnabout.worker.endings import Defer, GiveUp, Pause, TryAgain
 from turnabout.worker.job import WorkerStats
 from turnabout.worker.message import AsyncMessage, Message
 from turnabout.worker.processes import load, run_processes
@@ -29,6 +29,7 @@ __all__ = [
     "GiveUp",
     "HandlersHung",
     "Message",
+    "Pause",
     "TryAgain",
     "Worker",
     "WorkerStats",

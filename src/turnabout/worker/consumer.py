@@ -15,13 +15,13 @@ import random
 import threading
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Callable, Generator
 from functools import partial
 
 from turnabout._async import AsyncMessage as PlainMessage
 from turnabout._async import AsyncQueue
 from turnabout._sync import Queue
-from turnabout.tracing import AsyncTracedStore, Spans
+from turnabout.tracing import AsyncTracedStore
 from turnabout.words.batch import Batch
 from turnabout.words.entities import Delivery
 from turnabout.words.errors import QueueNotFound, Unavailable, Uncertain
@@ -199,11 +199,8 @@ class Consumer:
         while self._waiting and len(self._tasks) < self.job.options.concurrency:
             lease, delivery = self._waiting.popleft()
             lease.stage = LeaseStage.RUNNING
-            call = partial(self._call, lease, delivery)
-            task = asyncio.create_task(
-                call() if self._spans is None else self._in_span(self._spans, delivery, call),
-                name=f"turnabout {self.job.queue} {lease.receipt}",
-            )
+            name = f"turnabout {self.job.queue} {lease.receipt}"
+            task = asyncio.create_task(self._run_handler(lease, delivery), name=name)
             self._tasks[lease] = task
             if self.job.options.timeout_seconds:
                 self._after(self.job.options.timeout_seconds, self._timed_out, lease, task)
@@ -225,14 +222,15 @@ class Consumer:
         if self._run.phase is Phase.TAKING:
             self._start_handlers()
 
-    async def _in_span(
-        self, spans: Spans, delivery: Delivery, call: Callable[[], Awaitable[End]]
-    ) -> End:
-        with spans.process(self.job.queue, delivery) as handling:
-            end = await call()
-            if not isinstance(end, (Returned, Defer)):
-                handling.failed(end)
-            return end
+    async def _run_handler(self, lease: Lease, delivery: Delivery) -> End:
+        if self._spans is None:
+            end = await self._call(lease, delivery)
+        else:
+            with self._spans.process(self.job.queue, delivery) as handling:
+                end = await self._call(lease, delivery)
+                if not isinstance(end, (Returned, Defer)):
+                    handling.failed(end)
+        return await self._settler.paused(delivery.channel, end)
 
     async def _call(self, lease: Lease, delivery: Delivery) -> End:
         """Run the handler; what it raised or returned."""

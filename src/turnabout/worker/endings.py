@@ -2,6 +2,7 @@
 
 - return: acked, done; what it returns, if anything, is the result for callers of `wait`;
 - raise Defer(…), or return it: back later, uncharged;
+- raise Pause(seconds=…): the same, when its channel, which is paused, hands out again;
 - raise GiveUp("why"): failed, and no further attempt: to the dead-letter queue;
 - raise TryAgain(delay_seconds=…) from error: failed, and back after that time;
 - raise anything else: failed, with the traceback; back after the queue's back-off.
@@ -37,6 +38,18 @@ class Defer(Exception):
         super().__init__(f"deferred for {delay_seconds} s")
         self.delay_ms = limits.delay_ms(delay_seconds)
         self.state = None if state is None else limits.state(state)
+
+
+class Pause(Defer):
+    """Raise it in a handler: hand out nothing of this message's channel for so long, itself
+    included, and charge it with nothing. For a service that says "too many requests".
+    """
+
+    def __init__(self, *, seconds: float, reason: str | None = None) -> None:
+        super().__init__()
+        self.args = (f"its channel is paused for {seconds:g} s",)
+        self.seconds = limits.delay_ms(seconds) / 1000
+        self.reason = limits.reason(reason)
 
 
 class GiveUp(Exception):

@@ -14,12 +14,12 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from itertools import islice
-from typing import Literal, assert_never
+from typing import Literal, assert_never, cast
 
 from turnabout._async import AsyncQueue
 from turnabout.batcher import Batcher
 from turnabout.words.entities import Deferral, Failure, Receipt
-from turnabout.words.errors import QueueNotFound, Unavailable, Uncertain
+from turnabout.words.errors import QueueNotFound, TurnaboutError, Unavailable, Uncertain
 from turnabout.words.outcomes import (
     AckOutcome,
     DeferOutcome,
@@ -28,8 +28,9 @@ from turnabout.words.outcomes import (
     ReleaseOutcome,
 )
 from turnabout.words.records import Result
-from turnabout.worker.endings import Done, Ending, Failed, GivenBack, PutOff
+from turnabout.worker.endings import Defer, Done, Ending, Failed, GivenBack, Pause, PutOff, Returned
 from turnabout.worker.loop import Backoff, Lease
+from turnabout.worker.threads import End
 
 log = logging.getLogger("turnabout.worker")
 
@@ -107,6 +108,21 @@ class Settler:
         if batcher is None:
             batcher = self._batchers[type(ending)] = Batcher(self._next, self._give_up)
         batcher.add((lease, ending))
+
+    async def paused(self, channel: str, end: End) -> End:
+        """How a handler has ended, once the channel is paused if it is to be: before its message is
+        back in it. If that can't be done, that comes back later, alone.
+        """
+        value = end.value if isinstance(end, Returned) else end
+        if not issubclass(type(value), Pause):  # (to ask the value itself may raise)
+            return end
+        pause = cast("Pause", value)
+        try:
+            await self._queue.channel(channel).pause(seconds=pause.seconds, reason=pause.reason)
+        except TurnaboutError as error:
+            log.warning("a channel of %s could not be paused: %s", self._queue.name, error.code)
+            return Defer(delay_seconds=pause.seconds)
+        return pause
 
     async def flush(self, seconds: float) -> None:
         """Wait until all has been told. After `seconds` give up: those leases run out instead."""

@@ -14,13 +14,15 @@ from turnabout.words.limits import DEAD_SUFFIX
 from turnabout.words.outcomes import AlreadyExists, Created, Deleted, Purged
 from turnabout.words.policy import (
     NO_POLICY,
+    PAUSE_COLUMNS,
     POLICY_COLUMNS,
     QUEUE_RATE_COLUMNS,
     SETTINGS_COLUMNS,
     Policy,
     QueueSettings,
     column_of,
-    policy_of,
+    own_policy_of,
+    pause_row,
     policy_row,
     settings_of,
     settings_row,
@@ -66,8 +68,7 @@ def _columns_of(setting: str, value: Any) -> Sequence[str]:
 def policy_columns(changes: Mapping[str, Any]) -> dict[str, Any]:
     """The columns that a change of policy sets, checked."""
     policy = NO_POLICY.changed(changes)
-    paused = {"paused": policy.paused, "pause_reason": policy.pause_reason}
-    row: dict[str, Any] = {**policy_row(policy), **paused}
+    row: dict[str, Any] = {**policy_row(policy), **pause_row(policy)}
     wanted = {name if name != "rate" else "rate_count" for name in changes}
     return {
         column: value
@@ -78,15 +79,14 @@ def policy_columns(changes: Mapping[str, Any]) -> dict[str, Any]:
 
 def _policy_parameters(verb: v.PolicySet, now: Now) -> Sequence[Any]:
     changes = json.dumps(policy_columns(verb.changes))
-    return verb.queue, verb.channel, changes, verb.replace, now
+    return verb.queue, verb.channel, changes, verb.replace, verb.pause_ms, now
 
 
 def _policy(said: str | None) -> Policy:
     """As text: programs tell their drivers to read JSON in ways of their own."""
     if said is None:
         return NO_POLICY
-    full = dict.fromkeys((*POLICY_COLUMNS, "paused", "pause_reason")) | json.loads(said)
-    return policy_of(full, paused=bool(full["paused"]), pause_reason=full["pause_reason"])
+    return own_policy_of(dict.fromkeys((*POLICY_COLUMNS, *PAUSE_COLUMNS)) | json.loads(said))
 
 
 def _channel_policy(name: str, said: str) -> ChannelPolicy:
@@ -143,7 +143,7 @@ CALLS: dict[type[Any], Call] = {
     v.QueueDelete: call("select turnabout.queue_delete($queue::text)", one(Deleted), settles=True),
     v.PolicySet: call(
         "select turnabout.policy_set($queue::text, $channel::text, $changes::jsonb,"
-        " $replace::boolean, $now::bigint)::text",
+        " $replace::boolean, $pause_ms::bigint, $now::bigint)::text",
         one(_policy),
         _policy_parameters,
         settles=True,

@@ -104,6 +104,7 @@ create type turnabout.policy as (
     max_size turnabout.most,
     weight turnabout.weight,
     paused boolean,
+    paused_until turnabout.due,
     pause_reason turnabout.reason
 );
 
@@ -349,6 +350,7 @@ create table turnabout.channel (
     max_size int,
     weight int,
     paused boolean not null default false,
+    paused_until bigint,
     pause_reason text,
     own boolean not null default false,  -- has a policy of its own
     awake boolean not null default true,

@@ -184,6 +184,7 @@ create table turnabout_channel (
   max_size integer,
   weight integer,
   paused integer not null default 0,
+  paused_until integer,
   pause_reason text,
   size integer not null default 0,      -- unfinished messages
   leased integer not null default 0,    -- of these, leased

@@ -14,18 +14,14 @@ from typing import Any, cast
 from turnabout.sqlite._connection import Connection
 from turnabout.sqlite._statements import statements
 from turnabout.sqlite.procedures._queue import Queue
-from turnabout.words.policy import Policy, policy_of
+from turnabout.words.policy import Policy, own_policy_of
 
 SQL = statements("channel")
 
 
 def policy(row: sqlite3.Row) -> Policy:
     """The channel's own policy in its row."""
-    return policy_of(
-        cast("Mapping[str, Any]", row),
-        paused=bool(row["paused"]),
-        pause_reason=row["pause_reason"],
-    )
+    return own_policy_of(cast("Mapping[str, Any]", row))
 
 
 class ChannelChanges:

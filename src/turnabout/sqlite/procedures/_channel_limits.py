@@ -72,7 +72,7 @@ class ChannelLimits(Limits):
     (At each visit that would forgive what somebody made whose clock reading is newer.)
     """
 
-    __slots__ = ("depth_us", "paused", "weight")
+    __slots__ = ("depth_us", "paused", "paused_until", "weight")
 
     def __init__(self, channel: sqlite3.Row, queue: Queue, now: int) -> None:
         rated = channel if channel["rate_count"] is not None else queue
@@ -80,7 +80,9 @@ class ChannelLimits(Limits):
         free = None if most is None else most - channel["leased"]
         interval, burst = rated["rate_interval_us"], rated["rate_burst"]
         super().__init__(free, interval, burst, channel["tat_us"], now)
-        self.paused = bool(channel["paused"])
+        until = channel["paused_until"]
+        self.paused_until: int | None = until if until is not None and until > now else None
+        self.paused = bool(channel["paused"]) or self.paused_until is not None
         self.weight: int = _first(channel["weight"], queue["weight"]) or 1
         self.depth_us: int = channel["depth_us"]
         if interval is not None and self.depth_us != self._burst * interval:
@@ -92,6 +94,9 @@ class ChannelLimits(Limits):
 
     def blocks(self) -> Literal["paused", "concurrency", "rate"] | None:
         return "paused" if self.paused else super().blocks()
+
+    def opens_at(self) -> int | None:
+        return self.paused_until if self.paused else super().opens_at()
 
 
 def _first(own: int | None, default: int | None) -> int | None:

@@ -22,6 +22,7 @@ from turnabout.words.limits import FOREVER_MS
 from turnabout.words.verbs import Receive
 
 _SQL = statements("receive")
+_RESUME = statements("policy_set")["resume"]
 _END = b""
 _MOVE_OVER = 100
 _LOOK_AT_MOST = 1_000
@@ -302,6 +303,8 @@ class RoundRobin:
             return Unlimited(self, name, heads if name or self._verb.shard is None else [])
         if heads:
             self._move_over(name)
+        if row["paused_until"] is not None and row["paused_until"] <= self.now:
+            self._connection.execute(_RESUME, (self.queue["id"], name))
         return Limited(self, row)
 
     def _move_over(self, channel: str) -> None:

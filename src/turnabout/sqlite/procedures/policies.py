@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from turnabout.sqlite._connection import Connection
 from turnabout.sqlite._statements import statements
 from turnabout.sqlite.procedures import _channel, _finish, _queue
 from turnabout.sqlite.procedures.receive import end_leases
 from turnabout.words.outcomes import Deleted
-from turnabout.words.policy import NO_POLICY, Policy, policy_row
+from turnabout.words.policy import NO_POLICY, Policy, pause_row, policy_row
 from turnabout.words.verbs import ChannelDelete, PolicySet
 
 _SQL = statements("policy_set")
 
 
-def policy_set(connection: Connection, verb: PolicySet, _now: int) -> Policy:
+def policy_set(connection: Connection, verb: PolicySet, now: int) -> Policy:
     """Change or replace the policy on the row of a channel, which gets one if it has none."""
     queue = _queue.need(connection, verb.queue)
     row = _channel.rows(connection, queue["id"], (verb.channel,)).get(verb.channel)
     own = NO_POLICY if row is None else _channel.policy(row)
     policy = (NO_POLICY if verb.replace else own).changed(verb.changes)
+    if verb.pause_ms is not None:
+        until = max(policy.paused_until or 0, now + verb.pause_ms)
+        policy = replace(policy, paused_until=until)
     if row is None:
         if policy == NO_POLICY:
             return policy
@@ -27,8 +32,7 @@ def policy_set(connection: Connection, verb: PolicySet, _now: int) -> Policy:
         _SQL["set"],
         {
             **policy_row(policy),
-            "paused": policy.paused,
-            "pause_reason": policy.pause_reason,
+            **pause_row(policy),
             "queue": queue["id"],
             "channel": verb.channel,
         },

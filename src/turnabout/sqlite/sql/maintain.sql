@@ -168,7 +168,7 @@ where queue_id in (:queue, :dead) and state = 'running';
 select name from turnabout_channel indexed by turnabout_channel_idle
 where queue_id = :queue and tat_us <= :now_us and size = 0 and paused = 0
   and max_concurrency is null and rate_count is null and max_size is null and weight is null
-  and pause_reason is null
+  and pause_reason is null and paused_until is null
 order by tat_us
 limit :most;
 

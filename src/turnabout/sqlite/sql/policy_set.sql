@@ -11,6 +11,13 @@ set max_concurrency = :max_concurrency,
   max_size = :max_size,
   weight = :weight,
   paused = :paused,
+  paused_until = :paused_until,
   pause_reason = :pause_reason,
   wake_at = 0
 where queue_id = :queue and name = :channel;
+
+-- name: resume
+-- A pause that is over is forgotten.
+update turnabout_channel
+set paused_until = null, pause_reason = iif(paused, pause_reason, null)
+where queue_id = ? and name = ?;

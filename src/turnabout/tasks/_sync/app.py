@@ -15,7 +15,7 @@ from turnabout.tasks.retry import RetryPolicy
 from turnabout.tasks.worker import LifePlan, Lifespan, TaskWorker
 from turnabout.words.entities import Receipt
 from turnabout.words.errors import QueueNotFound, UsageError
-from turnabout.worker.endings import GivenBack, Returned, ending_of, verb_of
+from turnabout.worker.endings import GivenBack, Pause, Returned, ending_of, verb_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -157,6 +157,9 @@ class Tasks:
             end: Any = Returned(self._dispatch.handle(message))
         except Exception as error:  # noqa: BLE001 - any, as in a worker
             end = error
+            if isinstance(error, Pause):
+                channel = self.connection.queue(queue).channel(message.channel)
+                channel.pause(seconds=error.seconds, reason=error.reason)
         ending = ending_of(end)
         if not message.is_settled and not isinstance(ending, GivenBack):
             self.connection.store.run(verb_of(queue, receipt, ending))

@@ -14,7 +14,8 @@ declare
 begin
     if v_count = 0 and turnabout.policy_of(v_queue.id, channel_delete.channel) is not null then
         perform turnabout.policy_set(
-            channel_delete.queue, channel_delete.channel, '{}', true, channel_delete.now_ms);
+            channel_delete.queue, channel_delete.channel, '{}', true,
+            now_ms => channel_delete.now_ms);
     end if;
     return v_count;
 end

@@ -11,6 +11,7 @@ language sql as $$
         max_size = p.max_size,
         weight = p.weight,
         paused = coalesce(p.paused, false),
+        paused_until = p.paused_until,
         pause_reason = p.pause_reason,
         own = jsonb_strip_nulls(policy - 'paused') <> '{}' or coalesce(p.paused, false),
         awake = true,

@@ -6,6 +6,6 @@ create or replace function turnabout.has_limits(
 ) returns boolean
 language sql immutable parallel safe as $$
     select queue.fifo or coalesce(channel.paused, false) or coalesce(
-        channel.max_concurrency::bigint, queue.max_concurrency, channel.rate_interval_us,
-        queue.rate_interval_us) is not null
+        channel.paused_until, channel.max_concurrency::bigint, queue.max_concurrency,
+        channel.rate_interval_us, queue.rate_interval_us) is not null
 $$;

@@ -15,7 +15,7 @@ begin
             'max_concurrency', c.max_concurrency, 'rate_count', c.rate_count,
             'rate_period_ms', c.rate_period_ms, 'rate_burst', c.rate_burst,
             'rate_interval_us', c.rate_interval_us, 'max_size', c.max_size, 'weight', c.weight,
-            'paused', c.paused, 'pause_reason', c.pause_reason)
+            'paused', c.paused, 'paused_until', c.paused_until, 'pause_reason', c.pause_reason)
         into v_policy
         from turnabout.channel c
         where c.queue_id = policy_of.queue_id and c.name = policy_of.channel and c.own;

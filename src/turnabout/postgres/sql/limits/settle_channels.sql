@@ -13,7 +13,7 @@ declare
     v_until bigint;
 begin
     for v_row in
-        select c.name, c.paused, c.own, c.awake, c.rate_tat_us, c.rate_depth_us,
+        select c.name, c.paused, c.paused_until, c.own, c.awake, c.rate_tat_us, c.rate_depth_us,
             case when c.rate_count is null then queue.rate_interval_us else c.rate_interval_us end
                 as interval_us,
             case when c.rate_count is null then queue.rate_burst else c.rate_burst end as burst,
@@ -54,11 +54,24 @@ begin
             v_rate_at := (v_tat - (v_row.burst - 1) * v_row.interval_us + 999) / 1000;
         end if;
 
-        -- 2. Sleep until a wake (null) or a point in time, stay awake, or be forgotten.
+        -- 2. A pause that is over is forgotten.
+        if v_row.paused_until <= now_ms then
+            update turnabout.channel c
+            set paused_until = null,
+                pause_reason = case when c.paused then c.pause_reason end,
+                own = c.paused or num_nonnulls(
+                    c.max_concurrency, c.rate_count, c.max_size, c.weight) > 0
+            where c.queue_id = queue.id and c.name = v_row.name
+            returning c.own into v_row.own;
+        end if;
+
+        -- 3. Sleep until a wake (null) or a point in time, stay awake, or be forgotten.
         v_sleep := true;
         v_until := null;
         if v_row.paused or v_row.slots <= 0 then
             null;  -- resume, or the end of a lease, wakes it
+        elsif v_row.paused_until > now_ms then
+            v_until := v_row.paused_until;
         elsif v_row.head_at is null then
             if not v_row.own and v_tat <= now_ms * 1000 then
                 delete from turnabout.channel c

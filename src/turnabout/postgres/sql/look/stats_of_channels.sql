@@ -16,7 +16,7 @@ begin
         case
             when head.at >= 9000000000000000 then 'exhausted'
             when b.ready = 0 then null
-            when v_queue.paused or c.paused then 'paused'
+            when v_queue.paused or c.paused or c.paused_until > v_now then 'paused'
             when v_queue.fifo and b.leased > 0 then 'fifo'
             when b.leased >= coalesce(c.max_concurrency, v_queue.max_concurrency) then 'concurrency'
             when turnabout.free_tokens(

@@ -23,7 +23,7 @@ begin
             select head.ctid
             from (
                 select c.name,
-                    case when coalesce(c.paused, false) or exists (
+                    case when coalesce(c.paused or c.paused_until > now_ms, false) or exists (
                         select from turnabout.wake w  -- its policy is another one by now
                         where w.queue_id = queue.id and w.channel = c.name and w.policy is not null
                     ) then 0 else least(
