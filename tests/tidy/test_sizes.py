@@ -10,14 +10,15 @@ from pathlib import Path
 from tests.tidy.test_tree import ROOT, sources, text_of
 
 LINES_MAX = {
-    "core": 28_621,
+    "core": 28_630,
     "slice dev": 2_424,
     "slice move": 1_544,
     "slice pipeline": 9_997,
     "slice server": 9_399,
-    "slice tasks": 1_205,
+    "slice tasks": 1_208,
+    "slice testing": 149,
     "SQL": 12_760,
-    "tests": 61_998,
+    "tests": 62_071,
 }
 SLACK = 200
 """How far below its figure a part may be before the figure has to follow."""

@@ -6,7 +6,7 @@ import signal
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Any, Literal, Protocol, cast
 
 from turnabout._async import AsyncTurnabout
 from turnabout.worker.endings import Returned
@@ -78,7 +78,7 @@ class Surroundings(Protocol):
     """The part of a run that its consumers use."""
 
     turnabout: AsyncTurnabout
-    until_empty: bool
+    until_empty: bool | Literal["now"]
     poll_seconds: float
     phase: Phase
     stats: WorkerStats

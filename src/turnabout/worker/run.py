@@ -14,7 +14,7 @@ import signal
 import sys
 import time
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from turnabout._async import AsyncTurnabout
 from turnabout._async.receiving import maintain_when_due
@@ -73,14 +73,14 @@ class Run:
         jobs: Sequence[Job],
         *,
         stats: WorkerStats,
-        until_empty: bool,
+        until_empty: bool | Literal["now"],
         grace_seconds: float,
         poll_seconds: float,
         max_hung: int,
         max_handled: int | None,
     ) -> None:
         self.turnabout = turnabout
-        self.until_empty = until_empty
+        self.until_empty: bool | Literal["now"] = until_empty
         self.poll_seconds = poll_seconds
         self.phase = Phase.TAKING
         self.stats = stats
@@ -131,7 +131,7 @@ class Run:
 
     def message_ended(self, queue: str, lease: Lease) -> None:
         """The worker has done with a message. Perhaps it holds nothing now, or has done enough."""
-        if lease.retry_at is not None:
+        if lease.retry_at is not None and self.until_empty != "now":
             now = time.monotonic()
             at = now + lease.seconds_until(lease.retry_at, now)
             self.emptiness.expect(queue, lease.receipt.id, at, now)

@@ -7,7 +7,7 @@ import contextlib
 import inspect
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from turnabout._async import AsyncTurnabout
 from turnabout._connect import connect_async
@@ -185,9 +185,18 @@ class Worker:
         )
 
     async def run_async(
-        self, *, until_empty: bool = False, max_handled: int | None = None, signals: bool = False
+        self,
+        *,
+        until_empty: bool | Literal["now"] = False,
+        max_handled: int | None = None,
+        signals: bool = False,
+        where: AsyncTurnabout | None = None,
     ) -> WorkerStats:
-        """`run` on the running loop; `signals` says whether SIGTERM and SIGINT stop it."""
+        """`run` on the running loop; `signals` says whether SIGTERM and SIGINT stop it. `where`: an
+        open connection to work on. `until_empty="now"` waits for no retry.
+        """
+        if where is not None:
+            self._where = where
         if not self._jobs:
             raise UsageError("the worker has no handler: use `@worker.handler(queue)`")
         if self._running is not None:

@@ -122,13 +122,16 @@ class Tasks:
 
     # --- running ---------------------------------------------------------------------------------
 
-    def worker(self, *, concurrency: int = 10, **options: Any) -> TaskWorker:
+    def worker(
+        self, *, concurrency: int = 10, where: str | None = None, **options: Any
+    ) -> TaskWorker:
         """A worker for all of these tasks: `turnabout worker app:tasks` runs it.
 
-        concurrency: tasks at once of each queue. `options`: as of `Worker`.
+        concurrency: tasks at once of each queue. where: a URL, unless it is theirs.
+        `options`: as of `Worker`.
         """
-        where = self._url if isinstance(self._where, str) else self._where
-        return TaskWorker(where, self._dispatch, self._plan, concurrency, **options)
+        there = where or (self._url if isinstance(self._where, str) else self._where)
+        return TaskWorker(there, self._dispatch, self._plan, concurrency, **options)
 
     def drain(self) -> int:
         """Call what is ready now, here, one after the other, until nothing is; how many that were.
