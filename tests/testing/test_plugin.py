@@ -8,7 +8,7 @@ import pytest
 
 pytest_plugins = ["pytester"]
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "testing.md"
-QUICK = ("-p", "turnabout.testing.plugin", "-p", "no:cacheprovider", "-p", "no:randomly")
+QUICK = ("-p", "no:cacheprovider", "-p", "no:randomly")
 PASSED = 5
 
 

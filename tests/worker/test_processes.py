@@ -296,3 +296,25 @@ def test_on_windows_several_processes_are_refused_clearly(monkeypatch: pytest.Mo
         patch.setattr("sys.platform", "win32")
         with pytest.raises(UsageError, match="Windows"):
             run_processes("any:worker", 2)
+
+
+def test_reload_runs_what_the_program_has_become(yard: Yard) -> None:
+    """Also after it could not be imported for a while."""
+    handler = """
+    @worker.handler("work")
+    def handle(message):
+        note("done", "{0} " + message.text())
+    """
+    target = yard.module("changing", handler.format("old"))
+    child = yard.start(target, "--reload")
+    file = yard.folder / "changing.py"
+    yard.queue.send("a")
+    yard.until(lambda: yard.lines("done") == ["old a"])
+    text = file.read_text(encoding="utf-8")
+    file.write_text(text.replace("old", "wrong").replace("def ", "def def "), encoding="utf-8")
+    yard.until(lambda: "when the program has changed" in "".join(yard.lines("log.txt")))
+    file.write_text(text.replace("old", "new"), encoding="utf-8")
+    yard.queue.send("b")
+    yard.until(lambda: yard.lines("done") == ["old a", "new b"])
+    child.send_signal(signal.SIGTERM)
+    assert child.wait(SECONDS) == 0

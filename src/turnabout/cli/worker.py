@@ -18,6 +18,7 @@ from turnabout.cli._declare import argument, command, option
     "turnabout worker app.jobs:worker --processes 4",
     "turnabout worker app:worker --until-empty --url sqlite:///test.db",
     "turnabout worker app:worker --processes 4 --max-handled 10000",
+    "turnabout worker app:tasks --slots 20 --reload",
     json='{"handled", "failed", "deferred", "released", "lost", "cancelled", "left"} at the\n'
     "  end, of one process",
 )
@@ -26,8 +27,19 @@ from turnabout.cli._declare import argument, command, option
 @option("--until-empty", "End when there is nothing to do, and no retry within a minute.", bool)
 @option("--max-handled", "End after that many messages; of --processes, another takes its place.",
         click.IntRange(1))  # fmt: skip
+@option("--slots", "Messages held at once by a process, over all queues; of tasks, 10 of each.",
+        click.IntRange(1))  # fmt: skip
+@option("--reload", "Start again when a Python file here changes: for development.", bool)
 @option("-q --quiet", "Log warnings and errors only.", bool)
-def worker(app: App, target: str, processes: int, quiet: bool, **until: Any) -> None:
+def worker(
+    app: App,
+    target: str,
+    processes: int,
+    slots: int | None,
+    reload: bool,
+    quiet: bool,
+    **until: Any,
+) -> None:
     """Run the handlers of the worker MODULE:NAME.
 
     That is a turnabout.worker.Worker. Ctrl-C and SIGTERM stop it cleanly: nothing more is taken,
@@ -47,10 +59,11 @@ def worker(app: App, target: str, processes: int, quiet: bool, **until: Any) -> 
     from turnabout.worker import HandlersHung, load, run_processes
     from turnabout.worker.processes import HUNG
 
-    if processes > 1:
-        code = run_processes(target, processes, url=app.given_url, quiet=quiet, **until)
+    if processes > 1 or reload:
+        more = {"url": app.given_url, "quiet": quiet, "slots": slots, "reload": reload}
+        code = run_processes(target, processes, **more, **until)
         raise click.exceptions.Exit(code)
-    made = load(target)
+    made = load(target, slots=slots)
     try:
         counts = made.run(url=app.given_url, **until)
     except HandlersHung as error:

@@ -28,6 +28,8 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=1, help="how many (default: 1)")
     parser.add_argument("--until-empty", action="store_true", help="end when there is no work")
     parser.add_argument("--max-handled", type=int, help="end after that many messages")
+    parser.add_argument("--slots", type=int, help="messages held at once, over all queues")
+    parser.add_argument("--reload", action="store_true", help="start again when a file changes")
     parser.add_argument("--quiet", action="store_true", help="log warnings and errors only")
     parser.add_argument("--stop-at-eof", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -36,15 +38,17 @@ def main() -> int:
         format="%(asctime)s %(process)d %(levelname)s %(message)s",
     )
     try:
-        if given.processes > 1:
+        if given.processes > 1 or given.reload:
             return run_processes(
                 given.target,
                 given.processes,
                 until_empty=given.until_empty,
                 max_handled=given.max_handled,
                 quiet=given.quiet,
+                slots=given.slots,
+                reload=given.reload,
             )
-        worker = load(given.target)
+        worker = load(given.target, slots=given.slots)
         if given.stop_at_eof:
             stop_at_eof(worker)
         worker.run(

@@ -96,7 +96,7 @@ class Consumer:
             while self._run.phase is Phase.TAKING:
                 self._changed.clear()
                 acks = self._settler.acks()
-                room = self.held.room(len(acks))
+                room = self._run.slots.take(self.held.room(len(acks)), self.wake)
                 if room == 0:
                     self._settler.send(acks)
                     await self._changed.wait()
@@ -130,8 +130,10 @@ class Consumer:
             # Deleted while we work on it. The next send makes it again; until then it is empty.
             batch = Batch[PlainMessage]([], None, (LeaseLost("gone"),) * len(acks))
         except BaseException as error:
+            run.slots.put(room)
             self._settler.send(acks, unsure=isinstance(error, Uncertain))
             raise
+        run.slots.put(room - len(batch))
         self._settler.acked(acks, batch.acked)
         if batch:
             self._seen = None

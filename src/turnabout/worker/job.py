@@ -12,6 +12,7 @@ from turnabout._async import AsyncTurnabout
 from turnabout.worker.endings import Returned
 from turnabout.worker.loop import ConsumerOptions, Emptiness, Lease, Phase
 from turnabout.worker.message import AsyncMessage, Message
+from turnabout.worker.slots import Slots
 from turnabout.worker.threads import End, Threads
 
 SyncHandler = Callable[[Message], object]
@@ -79,6 +80,7 @@ class Surroundings(Protocol):
 
     turnabout: AsyncTurnabout
     until_empty: bool | Literal["now"]
+    slots: Slots
     poll_seconds: float
     phase: Phase
     stats: WorkerStats

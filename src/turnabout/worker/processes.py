@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import logging
+import math
 import os
 import random
 import signal
@@ -25,6 +26,7 @@ from typing import Protocol
 
 from turnabout.words import limits
 from turnabout.words.errors import UsageError
+from turnabout.worker.sources import Sources
 from turnabout.worker.worker import Worker
 
 log = logging.getLogger("turnabout.worker")
@@ -42,15 +44,17 @@ ALL_DONE = 77
 """How a child ends that was stopped, or found nothing more. 0 says nothing: any library may call
 `exit()`.
 """
+WHY_REPLACED = {HUNG: "its handlers hang", USED_UP: "it has done enough"}
 RESTART_SECONDS, RESTART_SECONDS_MAX = 0.5, 15.0
 WATCH_SECONDS = 0.1
 URL_VARIABLE = "TURNABOUT_WORKER_URL"
 
 
-def load(target: str) -> Worker:
+def load(target: str, *, slots: int | None = None) -> Worker:
     """The worker that `module:name` names, or that the object there makes, by a method `worker`
     (as `turnabout.tasks.Tasks` does); the working directory may be imported from.
 
+    slots: its `slots`; tasks of one queue may then use them all.
     Raises: UsageError if there is no such module or name, or it is no Worker.
     """
     module_name, _, name = target.partition(":")
@@ -78,9 +82,10 @@ def load(target: str) -> Worker:
     worker = getattr(module, name)
     make = getattr(worker, "worker", None)
     if not isinstance(worker, Worker) and callable(make):
-        worker = make()
+        worker = make() if slots is None else make(concurrency=slots)
     if not isinstance(worker, Worker):
         raise UsageError(f"{target} is a {type(worker).__name__}, not a turnabout.worker.Worker")
+    worker.slots = slots or worker.slots
     return worker
 
 
@@ -92,6 +97,8 @@ def run_processes(
     max_handled: int | None = None,
     url: str | None = None,
     quiet: bool = False,
+    slots: int | None = None,
+    reload: bool = False,
 ) -> int:
     """Run `n` processes of the worker that `module:name` names; the exit code when all ended.
 
@@ -103,6 +110,9 @@ def run_processes(
     max_handled: of each child; then it ends.
     url:         takes the place of the one that the worker was made with.
     quiet:       the processes log warnings and errors only.
+    slots:       of each child: see `Worker`.
+    reload:      when a Python file below the working directory changes, each child is stopped in
+                 good order and started again; one that crashes waits for the next change.
     Raises: UsageError on Windows.
     """
     if n > 1 and sys.platform == "win32":
@@ -115,21 +125,31 @@ def run_processes(
     command = [sys.executable, "-m", "turnabout.worker", target, "--stop-at-eof"]
     options = {"--until-empty": until_empty, "--quiet": quiet}
     command += [option for option, is_given in options.items() if is_given]
-    if max_handled is not None:
-        command.append(f"--max-handled={max_handled}")
+    numbers = {"--max-handled": max_handled, "--slots": slots}
+    command += [f"{option}={number}" for option, number in numbers.items() if number is not None]
     # Not on the command line, where every user of the machine could read its password.
     environment = os.environ if url is None else {**os.environ, URL_VARIABLE: url}
-    return supervise(command, environment, n)
+    return supervise(command, environment, n, Sources(Path.cwd()) if reload else None)
 
 
-def supervise(command: Sequence[str], environment: Mapping[str, str], n: int) -> int:
-    """Keep `n` processes of that command running until they are told to end, or have ended."""
-    children = [_Child(command, environment) for _ in range(n)]
+def supervise(
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    n: int,
+    sources: Sources | None = None,
+) -> int:
+    """Keep `n` processes of that command running until they are told to end, or have ended. If
+    `sources` change, they are replaced.
+    """
+    children = [_Child(command, environment, waits=sources is not None) for _ in range(n)]
     with _forwarded(children) as stopping:
         for child in children:
             child.start()
         while not all(child.over for child in children):
             time.sleep(WATCH_SECONDS)
+            if sources is not None and sources.changed() and not stopping.is_set():
+                for child in children:
+                    child.replace()
             for child in children:
                 child.look(stopping=stopping.is_set())
             if any(child.gave_up for child in children) and not stopping.is_set():
@@ -145,6 +165,9 @@ class _Child:
 
     command: Sequence[str]
     environment: Mapping[str, str]
+    waits: bool = False
+    """After a crash it is started again by `replace` only."""
+    replaced: bool = False
     process: subprocess.Popen[bytes] | None = None
     told: bool = False
     """A signal was handed on to that process."""
@@ -157,7 +180,7 @@ class _Child:
 
     def start(self) -> None:
         self.restart_at = None
-        self.process, self.told = None, False
+        self.process, self.told, self.replaced = None, False, False
         self.started_at = time.monotonic()
         # Open as long as we live; nothing is ever written.
         self.process = subprocess.Popen(
@@ -169,6 +192,14 @@ class _Child:
         if self.process is not None:
             self.told = True
             self.process.send_signal(number)  # does nothing once it has ended
+
+    def replace(self) -> None:
+        """Start it again: now, or once it has ended."""
+        if self.restart_at is not None:
+            self.restart_at = 0.0
+        else:
+            self.replaced = True
+            self.tell(signal.SIGTERM)
 
     def look(self, *, stopping: bool) -> None:
         """See whether it has ended, and whether it is time to start it again."""
@@ -188,8 +219,8 @@ class _Child:
             return
         if self.process.stdin is not None:
             self.process.stdin.close()
-        if code in (HUNG, USED_UP) and not stopping:
-            why = "its handlers hang" if code == HUNG else "it has done enough"
+        why = "the program has changed" if self.replaced else WHY_REPLACED.get(code)
+        if why is not None and not stopping:
             level = logging.WARNING if code == HUNG else logging.INFO
             log.log(level, "process %d is replaced: %s", self.process.pid, why)
             self.start()
@@ -203,6 +234,10 @@ class _Child:
         soon = time.monotonic() - self.started_at < SOON_SECONDS
         self.crashes = self.crashes + 1 if soon else 1
         log.error("worker process %d ended with code %d", self.process.pid, code)
+        if self.waits:
+            log.info("it is started again when the program has changed")
+            self.restart_at = math.inf
+            return
         if self.crashes >= RESTARTS_MAX or (soon and code == WRONG_CALL):
             self.over = self.gave_up = True
             return

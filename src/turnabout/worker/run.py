@@ -33,6 +33,7 @@ from turnabout.worker.consumer import Consumer
 from turnabout.worker.job import Job, WorkerStats
 from turnabout.worker.loop import Backoff, Emptiness, HeldLeases, Lease, Phase
 from turnabout.worker.message import BridgeStore, WatchedStore
+from turnabout.worker.slots import Slots
 from turnabout.worker.threads import Threads
 from turnabout.worker.transaction import TransactionConsumer
 
@@ -78,8 +79,10 @@ class Run:
         poll_seconds: float,
         max_hung: int,
         max_handled: int | None,
+        slots: int | None,
     ) -> None:
         self.turnabout = turnabout
+        self.slots = Slots(slots)
         self.until_empty: bool | Literal["now"] = until_empty
         self.poll_seconds = poll_seconds
         self.phase = Phase.TAKING
@@ -131,6 +134,7 @@ class Run:
 
     def message_ended(self, queue: str, lease: Lease) -> None:
         """The worker has done with a message. Perhaps it holds nothing now, or has done enough."""
+        self.slots.put(1)
         if lease.retry_at is not None and self.until_empty != "now":
             now = time.monotonic()
             at = now + lease.seconds_until(lease.retry_at, now)

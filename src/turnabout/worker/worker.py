@@ -53,6 +53,7 @@ class Worker:
     shard:         (i, n): only the i-th of n parts of the channels; a handler may differ.
     poll_seconds:  the longest wait for a notification; without any, this is how often it looks.
     timeout_seconds: how long a handler may take, unless it has a limit of its own; None: for ever.
+    slots:         messages held at once, over all queues; None: as their concurrency says.
     max_hung:      if so many handlers do not end though their time is up, the worker ends itself.
     tracing:       as in `connect`, for a worker that is given a URL.
     """
@@ -66,6 +67,7 @@ class Worker:
         poll_seconds: float = 20.0,
         timeout_seconds: float | None = None,
         max_hung: int = 10,
+        slots: int | None = None,
         tracing: Tracing = "off",
     ) -> None:
         _check_place(where)
@@ -76,6 +78,7 @@ class Worker:
         self._grace_seconds = grace_seconds
         self._poll_seconds = poll_seconds
         self._max_hung = limits.whole(max_hung, "max_hung", 1, limits.INTEGER_MAX)
+        self.slots = limits.optional_whole(slots, "slots", 1, limits.INTEGER_MAX)
         self._tracing: Tracing = tracing
         self.shard = shard
         self.timeout_seconds = timeout_seconds
@@ -212,6 +215,7 @@ class Worker:
                 poll_seconds=self._poll_seconds,
                 max_hung=self._max_hung,
                 max_handled=max_handled,
+                slots=self.slots,
             )
             with self._registered(run), signals_to(run) if signals else contextlib.nullcontext():
                 await run.run(self._settings)
