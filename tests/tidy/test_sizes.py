@@ -11,6 +11,7 @@ from tests.tidy.test_tree import ROOT, sources, text_of
 
 LINES_MAX = {
     "core": 28_769,
+    "slice alembic": 48,
     "slice dev": 2_424,
     "slice move": 1_544,
     "slice pipeline": 9_997,
@@ -18,7 +19,7 @@ LINES_MAX = {
     "slice tasks": 1_208,
     "slice testing": 149,
     "SQL": 12_760,
-    "tests": 62_303,
+    "tests": 62_388,
 }
 SLACK = 200
 """How far below its figure a part may be before the figure has to follow."""
