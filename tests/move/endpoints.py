@@ -43,7 +43,7 @@ class Endpoints:
     def empty(self) -> None:
         """The target as it was migrated, whatever a move has left there."""
         with psycopg.connect(self.target, autocommit=True) as connection:
-            connection.execute("drop table if exists turnabout.move_queue, turnabout.move")
+            connection.execute("drop table if exists turnabout.move")
             tables = connection.execute(
                 "select string_agg(format('turnabout.%I', tablename), ', ') from pg_tables"
                 " where schemaname = 'turnabout'"

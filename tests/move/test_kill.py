@@ -1,4 +1,6 @@
-"""A move that is killed, at each of its steps and anywhere between them, goes on and is whole."""
+"""A move that is killed, at each of its steps and anywhere between them, leaves the queues on one
+side; the next one brings them to the other.
+"""
 
 import contextlib
 import json
@@ -16,7 +18,8 @@ import pytest
 import turnabout
 from tests.move.endpoints import Endpoints, fresh_endpoints, one_version
 from tests.support.postgres import Server
-from turnabout import Policy, Unavailable, WrongVersion, message
+from turnabout import Busy, Policy, Unavailable, UsageError, WrongVersion, message
+from turnabout.move import abort
 
 pytestmark = [one_version, pytest.mark.slow, pytest.mark.timeout(300)]
 ROOT = Path(__file__).resolve().parents[2]
@@ -55,8 +58,9 @@ def start(endpoints: Endpoints, kill_at: str | None = None) -> "subprocess.Popen
 
 
 def use(endpoints: Endpoints) -> None:
-    """Life goes on between two tries, as long as the file is open."""
+    """Life goes on between two tries, on the side where the queues are, and only there."""
     with contextlib.suppress(Unavailable, WrongVersion), turnabout.connect(endpoints.source) as mq:
+        assert endpoints.ask("select count(*) from turnabout.queue") == [(0,)]
         jobs = mq.queue("jobs")
         jobs.send("between", channel="b")
         for got in jobs.receive(1):
@@ -89,35 +93,50 @@ def furnished(server: Server, folder: Path) -> Iterator[Endpoints]:
         yield endpoints
 
 
-STEPS = (
-    *("copying", "history", "events", "messages", "messages", "changes", "compared"),
-    *("closing", "closed", "closed", "revealing", "revealed"),
-)
+BEFORE = ("locked", "copying", "comparing", "compared", "shutting", "shut")
+BETWEEN = ("closed",)
+AFTER = ("committed", "finding")
+SAID = ("marked", "forgetting", "forgotten")
 
 
-def test_killed_at_every_step(postgres_server: Server, tmp_path: Path) -> None:
-    """One move, which comes a step further each time."""
+def killed_at(endpoints: Endpoints, step: str) -> None:
+    process = start(endpoints, step)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGKILL, (step, out, err)
+
+
+def test_killed_before_the_end(postgres_server: Server, tmp_path: Path) -> None:
+    """As before, up to the file's commit; closed, up to that of PostgreSQL, and then open again."""
     with furnished(postgres_server, tmp_path) as endpoints:
-        for step in STEPS:
-            process = start(endpoints, step)
-            out, err = process.communicate(timeout=60)
-            assert process.returncode == -signal.SIGKILL, (step, out, err)
+        with turnabout.connect(endpoints.source) as mq:
+            for step in BEFORE:
+                killed_at(endpoints, step)
+                assert mq.queue("jobs").send(step, channel="c").id
+                assert endpoints.ask("select to_regclass('turnabout.move')") == [(None,)]
             use(endpoints)
+            for step in BETWEEN:
+                killed_at(endpoints, step)
+                with pytest.raises(Busy, match="being moved to postgresql"):
+                    mq.queue("jobs").send(step)
+                assert endpoints.ask("select count(*) from turnabout.queue") == [(0,)]
+                assert abort(endpoints.source, endpoints.target)
+                assert mq.queue("jobs").send(step, channel="c").id
+                killed_at(endpoints, step)
         finish(endpoints)
 
 
-def test_killed_when_all_is_done_but_said(postgres_server: Server, tmp_path: Path) -> None:
-    """The queues have their names, the file is not told yet; then it is, and notes are left."""
-    for step in ("revealed", "marked", "done"):
-        place = tmp_path / step
-        place.mkdir()
-        with furnished(postgres_server, place) as endpoints:
-            process = start(endpoints, step)
-            process.communicate(timeout=60)
-            assert process.returncode == -signal.SIGKILL
-            with pytest.raises(Unavailable if step == "revealed" else WrongVersion):
-                turnabout.connect(endpoints.source)
-            finish(endpoints)
+@pytest.mark.parametrize("step", [*AFTER, *SAID])
+def test_killed_when_all_is_done_but_said(
+    postgres_server: Server, tmp_path: Path, step: str
+) -> None:
+    """PostgreSQL has the queues, the file is not told yet; then it is, and notes are left."""
+    with furnished(postgres_server, tmp_path) as endpoints:
+        killed_at(endpoints, step)
+        with pytest.raises(Busy if step in AFTER else WrongVersion):
+            turnabout.connect(endpoints.source)
+        with pytest.raises(UsageError, match="have moved already"):
+            abort(endpoints.source, endpoints.target)
+        finish(endpoints)
 
 
 def test_killed_anywhere(postgres_server: Server, tmp_path: Path) -> None:

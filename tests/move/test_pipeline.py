@@ -28,9 +28,9 @@ def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     with turnabout.connect(f"sqlite:///{path}") as mq:
         mq.queue("jobs").send("x")
         with contextlib.closing(Source(f"sqlite:///{path}")) as file:
-            file.begin("token", "postgresql://host/db", 0)
-            file.shut("postgresql://host/db")
-            file.finish("postgresql://host/db")
+            with file.locked("postgresql://host/db"):
+                file.shut("token", "postgresql://host/db")
+            file.finish("token", "postgresql://host/db")
         yield mq.store
 
 

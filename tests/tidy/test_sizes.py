@@ -10,16 +10,16 @@ from pathlib import Path
 from tests.tidy.test_tree import ROOT, sources, text_of
 
 LINES_MAX = {
-    "core": 28_769,
+    "core": 28_818,
     "slice alembic": 48,
     "slice dev": 2_424,
-    "slice move": 1_544,
+    "slice move": 1_121,
     "slice pipeline": 9_997,
     "slice server": 9_399,
     "slice tasks": 1_208,
     "slice testing": 149,
-    "SQL": 12_760,
-    "tests": 62_388,
+    "SQL": 12_525,
+    "tests": 62_237,
 }
 SLACK = 200
 """How far below its figure a part may be before the figure has to follow."""

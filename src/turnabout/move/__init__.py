@@ -1,9 +1,9 @@
-"""Move queues from an SQLite file to PostgreSQL, with all that is in them, while they are in use.
+"""Move queues from an SQLite file to PostgreSQL, with all that is in them.
 
     from turnabout.move import move
     moved = move("sqlite:///app.db", "postgresql://app@localhost/app")
 
-What moves and what is to be done meanwhile: docs/how-to/move.md. Needs the psycopg package.
+What moves, and what users of the file notice: docs/how-to/move.md. Needs the psycopg package.
 """
 
 from __future__ import annotations

@@ -1,42 +1,62 @@
-"""The steps of a move, of its plan, and of giving it up."""
+"""The steps of a move, of its plan, and of giving it up.
+
+The file is closed, in one transaction, after all is on PostgreSQL and before that is committed; so
+nobody ever finds the queues on both sides. Whether it was committed says a note there: whoever
+finds a closed file, after whatever has happened, asks for it.
+"""
 
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from turnabout.move._report import Moved, Progress
+from msgspec import convert
+
+from turnabout.move._report import CannotTell, Moved, Progress
 from turnabout.move._source import Begun, Source
-from turnabout.words.errors import UsageError
+from turnabout.words.errors import TurnaboutError, Unavailable, UsageError
 from turnabout.words.extras import install_hint
 
 if TYPE_CHECKING:
     from turnabout.move._target import Target
 
+Tell = Callable[[Progress], object]
+TRIES, PAUSE_SECONDS = 40, 0.25
+"""How long to ask for the outcome of a commit whose answer was lost."""
+
 
 def move(
     source: str, target: str, *, progress: Callable[[Progress], object] | None = None
 ) -> Moved:
-    """Move all queues of a file to a PostgreSQL database; called again, go on where it stood.
+    """Move all queues of a file to a PostgreSQL database, or finish a move that was killed.
 
-    `progress` is called at each step. Senders and workers may use the file until it is closed for
-    the last step; then their calls raise Busy, and, when the queues have moved, WrongVersion with
+    `progress` is called at each step. Meanwhile the file can be read; verbs that write wait, and
+    raise Busy after their `busy_seconds`. When the queues have moved, all raise WrongVersion with
     the new place. A message's id, attempt and receipt stay as they are.
 
-    Raises: UsageError: it cannot be done, and nothing has happened; Busy: somebody else is moving
-            this file; Disconnected: call again; Uncertain: call again to find out.
+    Raises: UsageError: it cannot be done; Busy: others hold the file's lock, or are moving it;
+            Disconnected: nothing has happened; CannotTell: call again to find out.
     """
+    token = secrets.token_hex(8)
     with closing(Source(source)) as file, closing(_database(target)) as database:
-        from turnabout.move._mover import Mover
-
-        begun = file.begun() or _begin(file, database)
-        database.take(begun.token)
-        if database.ledger() is None and (begun.state == "moved" or begun.place != database.place):
-            _refuse(begun, database)
-        return Mover(file, database, begun, progress or (lambda _: None)).run()
+        begun = file.begun()
+        report = begun and _settled(begun, file, database)
+        if report is not None:
+            return report
+        try:
+            _carry(token, file, database, progress or _silent)
+        except BaseException as error:
+            report = _find_out(token, file, database, error)
+            if report is None:
+                raise
+            return report  # only the answer was lost, or whoever stopped it came too late
+        report = _find_out(token, file, database)
+        assert report is not None
+        return report
 
 
 def plan(source: str, target: str) -> Moved:
@@ -45,20 +65,17 @@ def plan(source: str, target: str) -> Moved:
     Raises: as `move`, for what stands in its way.
     """
     with closing(Source(source)) as file, closing(_database(target)) as database:
-        from turnabout.move._mover import contents
+        from turnabout.move._copy import check
 
-        begun = file.begun()
-        if begun is None:
-            _check(file, database)
-        elif begun.state == "moved" or begun.place != database.place:
-            _refuse(begun, database)
-        with file.snapshot():
-            return contents(file, database.place)
+        if (begun := file.begun()) is not None:
+            raise _not_now(begun)
+        with database.alone(), file.snapshot():
+            check(file, database)
+            return file.contents(database.place)
 
 
 def abort(source: str, target: str) -> bool:
-    """Give up a move that has not come to its end; whether there was one. The file is in use as
-    before; what was copied is removed from the target.
+    """Open a file that a killed move has left closed; whether there was one.
 
     Raises: UsageError if the queues have moved already.
     """
@@ -66,15 +83,8 @@ def abort(source: str, target: str) -> bool:
         begun = file.begun()
         if begun is None:
             return False
-        database.take(begun.token)
-        ledger = database.ledger()
-        if begun.state == "moved" or (ledger is not None and ledger.state == "done"):
+        if begun.state == "moved" or _settled(begun, file, database) is not None:
             raise UsageError("the queues have moved already: there is nothing to give up")
-        if ledger is None and begun.place != database.place:
-            raise UsageError(f"this move goes to {begun.place}: name that database to give it up")
-        if ledger is not None:
-            database.undo()
-        file.abort()
         return True
 
 
@@ -86,38 +96,76 @@ def _database(url: str) -> Target:
     return Target(url)
 
 
-def _begin(file: Source, database: Target) -> Begun:
-    from turnabout.move._mover import SLACK
+def _silent(_: Progress) -> None:
+    """For who wants no progress."""
 
-    _check(file, database)
-    given = database.last_given()
-    seen = max(file.one("last_given"), given + SLACK if given else 0)
-    file.begin(secrets.token_hex(8), database.place, seen)
+
+def _carry(token: str, file: Source, database: Target, tell: Tell) -> None:
+    """Copy everything, close the file, commit: in this order, so that a kill at any point leaves
+    the queues on one side.
+    """
+    from turnabout.move._copy import Copy
+
+    with database.alone():
+        database.run("make_days")
+        database.commit()
+    with database.alone():
+        with file.locked(database.place):
+            copy = Copy(file, database, tell)
+            copy.run(token)
+            file.shut(token, database.place)
+        copy.tell("closed")
+        database.commit()
+    copy.tell("committed")
+
+
+def _settled(begun: Begun, file: Source, database: Target) -> Moved | None:
+    """Bring a closed file to its end: marked as moved if PostgreSQL has the queues, or else open
+    again (None).
+
+    Raises: UsageError if it is marked already, or was to go to another database; Busy if whoever
+            closed it still runs.
+    """
+    with database.alone():
+        report = database.report(begun.token)
+    if report is not None:
+        file.finish(begun.token, begun.place)
+        with suppress(TurnaboutError):  # a note that is left does no harm
+            database.forget(begun.token)
+        return convert(report, Moved)
+    if begun.state == "moved" or begun.place != database.place:
+        raise _not_now(begun)
+    file.reopen(begun.token)
+    return None
+
+
+def _find_out(
+    token: str, file: Source, database: Target, error: BaseException | None = None
+) -> Moved | None:
+    """What has come of this move (None: nothing has changed), settled on a new connection. The old
+    one may still be committing: it holds the lock until it has.
+
+    Raises: CannotTell.
+    """
     begun = file.begun()
-    assert begun is not None
-    return begun
+    if begun is None or begun.token != token:
+        return None
+    for _ in range(TRIES):
+        try:
+            database.reconnect()
+            return _settled(begun, file, database)
+        except Unavailable:
+            time.sleep(PAUSE_SECONDS)
+    raise CannotTell(
+        f"{begun.place} was lost in the last step of the move, which may have been committed: the "
+        "file stays closed until `turnabout move` is run again"
+    ) from error
 
 
-def _check(file: Source, database: Target) -> None:
-    """Whatever stands in the way is said before anything is written."""
-    with file.snapshot():
-        names = [[row["name"] for row in file.rows(what)] for what in ("queues", "schedules")]
-        database.refuse_used(*names)
-        ids = database.ids_below(file.one("last_given"))
-        for first in range(0, len(ids), 10_000):
-            count, lowest = file.collisions(ids[first : first + 10_000])
-            if count:
-                raise UsageError(
-                    f"the file and {database.place} have different messages with the same id "
-                    f"({lowest}, for one), and ids cannot change: receipts are made of them. "
-                    "Let the workers finish those of one side, or move to an empty database"
-                )
-
-
-def _refuse(begun: Begun, database: Target) -> None:
+def _not_now(begun: Begun) -> UsageError:
     if begun.state == "moved":
-        raise UsageError(f"the queues of this file were moved to {begun.place}: nothing to do")
-    raise UsageError(
-        f"a move of this file to {begun.place} has begun, of which {database.place} knows nothing: "
-        "name that database to go on, or give that move up (--abort)"
+        return UsageError(f"the queues of this file were moved to {begun.place}: nothing to do")
+    return UsageError(
+        f"a move of this file to {begun.place} was killed in its last step: name that database "
+        "to finish it, or to give it up (--abort)"
     )

@@ -9,7 +9,11 @@ from turnabout.words.errors import Uncertain
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a move is: the step, and how many of its rows are copied."""
+    """How far a move is: how many of its rows are copied, and the step.
+
+    step   copying, comparing: both sides are as before; closed: the file is closed, PostgreSQL has
+           not committed yet; committed: the queues are on PostgreSQL
+    """
 
     step: str
     done: int
@@ -39,10 +43,10 @@ class Left:
 class Moved:
     """A move that has happened, or, after a dry run, what it would move.
 
-    events_cursor   before the number of an event in the file: its cursor on the target
-    closed_seconds  how long neither side could be used
-    sink_batches    notes of batches that a pipeline has published: none is published again
-    left            what stays behind of pipelines
+    events_cursor  before the number of an event in the file: its cursor on the target
+    seconds        how long the copy took; nobody could write meanwhile
+    sink_batches   notes of batches that a pipeline has published: none is published again
+    left           what stays behind of pipelines
     """
 
     source: str
@@ -51,9 +55,8 @@ class Moved:
     dedup_entries: int
     schedules: int
     redrives: int
-    events_cursor: str | None
-    seconds: float
-    closed_seconds: float
+    events_cursor: str | None = None
+    seconds: float = 0.0
     tokens: int = 0
     sink_batches: int = 0
     left: Left = field(default_factory=Left)

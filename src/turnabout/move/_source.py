@@ -1,64 +1,49 @@
-"""The SQLite file that is moved: read in snapshots, its changes noted, closed, marked as moved."""
+"""The SQLite file that is moved: read under its write lock, closed, marked as moved."""
 
 from __future__ import annotations
 
-import json
-import re
+import os
 import sqlite3
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+import sys
+import time
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
-from turnabout.move._report import Left
+from turnabout.move._report import Left, Moved, MovedQueue
 from turnabout.sqlite._clock import FileClock
 from turnabout.sqlite._connection import connect, open_writer
+from turnabout.sqlite._descriptor import Descriptor
 from turnabout.sqlite._errors import BEING_MOVED, MOVED, our_errors
+from turnabout.sqlite._moving import PLACE_BYTES_MAX, sign_of
 from turnabout.sqlite._turnstile import Turnstile
 from turnabout.sqlite._url import place
 from turnabout.sqlite.procedures.inbox import ANY, drain
 from turnabout.statements import statements_in
 from turnabout.words.errors import UsageError
 
+if sys.platform != "win32":
+    import fcntl
+
 SQL = statements_in(Path(__file__).with_name("sqlite.sql"))
-Row = sqlite3.Row
-State = Literal["copying", "closed", "moved"]
 
 HIDDEN = ("queue", "schedule", "redrive", "namespace", "token")
 """Tables that views take the place of: each verb looks at one first. A slice's may not be there."""
-_NAMES = re.compile(rf"turnabout_(?=({'|'.join(HIDDEN)})\b)")
-
-NEEDS = {
-    **dict.fromkeys(("namespaces", "tokens"), "token"),
-    **dict.fromkeys(("batches", "left"), "sink_batch"),
-}
-"""Statements about a slice, and the table of it that tells whether the file knows of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A move that a file takes part in."""
+    """A move that has closed the file."""
 
     token: str
     place: str
-    state: State
-    last_id: int
-    seen_id: int
-
-
-@dataclass(frozen=True, slots=True)
-class SourceChanges:
-    """What has changed since a number: messages by id, and rows of history that are gone."""
-
-    seq: int
-    messages: tuple[int, ...]
-    history: tuple[tuple[int, int, int, int], ...]
-    """(queue, id, attempt, finished_at)"""
+    state: Literal["closed", "moved"]
 
 
 class Source:
-    """One connection to the file. Reads are in a `snapshot`, writes are short and take turns."""
+    """One connection to the file."""
 
     def __init__(self, url: str) -> None:
         """Open a file that is there; it is migrated, unless a move has closed it.
@@ -70,6 +55,7 @@ class Source:
             raise UsageError("a database in memory cannot be moved: name a file, sqlite:///path")
         if not self._place.path.exists():
             raise UsageError(f"there is no file {self._place.path}: nothing to move")
+        self._path = self._place.path
         self._connection = connect(self._place)
         self._turnstile = Turnstile(self._place)
         # The target may learn that the file is closed only when no power cut can open it again.
@@ -87,82 +73,137 @@ class Source:
     @property
     def name(self) -> str:
         """The file as a URL, without options."""
-        return f"sqlite:///{self._place.path}"
+        return f"sqlite:///{self._path}"
 
     def close(self) -> None:
         """Close the connection; the file stays as it is."""
         self._turnstile.close()
         self._connection.close()
 
-    # --- the move's own notes -------------------------------------------------------------------
+    # --- the copy -------------------------------------------------------------------------------
 
-    def begun(self) -> Begun | None:
-        """The move that was begun here, if any."""
-        with our_errors():
-            if not self.one("has_move"):
-                return None
-            return Begun(*self._connection.execute(SQL["the_move"]).fetchone())
+    @contextmanager
+    def locked(self, target: str) -> Generator[None]:
+        """Hold the write lock, so that nothing changes but what is done inside. What is in the
+        inbox is sent. Others can read; who wants to write waits, and is told why.
 
-    def begin(self, token: str, target: str, seen_id: int) -> None:
-        """From now on changes are noted, and new ids are above `seen_id`. A second process
-        finds the move of the first.
+        Raises: Busy.
         """
-        with self._writing():
-            if self.one("has_move"):
-                return
-            for step in ("move_table", "change_table", "note_swept", "ids_row"):
-                self._connection.execute(SQL[step])
-            for kind, row in (("insert", "new"), ("update", "new"), ("delete", "old")):
-                self._connection.execute(self.one("note", kind=kind, row=row))
-            self._connection.execute(SQL["skip_ids"], {"seen_id": seen_id})
-            self._connection.execute(
-                SQL["begin_move"], {"token": token, "place": target, "seen_id": seen_id}
-            )
+        with self._writing(), self._told(target):
+            while self._connection.execute(ANY).fetchone() is not None:
+                drain(self._connection, None, FileClock(None).read(self._connection)[0])
+            yield
 
-    def forget(self, seq: int) -> None:
-        """Changes up to this one are carried over."""
-        with self._writing():
-            self._connection.execute(SQL["forget"], {"seq": seq})
+    @contextmanager
+    def _told(self, target: str) -> Generator[None]:
+        """Those who wait for the write lock can see why."""
+        path = sign_of(self._path)
+        sign = Descriptor(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+        try:
+            if sys.platform != "win32":
+                with suppress(OSError):  # no flock there: nobody is told
+                    fcntl.flock(sign.number, fcntl.LOCK_EX)
+            os.write(sign.number, target.encode()[:PLACE_BYTES_MAX])
+            yield
+        finally:
+            sign.close()
+            path.unlink(missing_ok=True)
+
+    @contextmanager
+    def snapshot(self) -> Generator[None]:
+        """All reads inside see one moment."""
+        with our_errors():
+            self._connection.execute("begin")
+            try:
+                yield
+            finally:
+                self._connection.execute("rollback")
+
+    def rows(self, table: str) -> Iterator[sqlite3.Row]:
+        """What of a table moves, as it is read; nothing of one that the file does not have: a
+        slice's.
+        """
+        if not self.one("has_table", name=f"turnabout_{table}"):
+            return iter(())
+        statement = SQL.get(table, f"select * from turnabout_{table}")  # noqa: S608
+        now_us = {"now_us": time.time_ns() // 1_000}
+        return self._connection.execute(statement, now_us if table == "channel" else {})
+
+    def counts(self, what: str) -> dict[int, tuple[int, ...]]:
+        """Numbers by queue."""
+        found = self._connection.execute(SQL[f"count_{what}"])
+        return {queue: tuple(numbers) for queue, *numbers in found}
+
+    def one(self, step: str, **parameters: Any) -> Any:
+        """The one value that a statement of `sqlite.sql` finds."""
+        return self._connection.execute(SQL[step], parameters).fetchone()[0]
+
+    def contents(self, target: str) -> Moved:
+        """What a move moves. Inside `locked`, or a snapshot."""
+        counts = [self.counts(what) for what in ("message", "leased", "history", "policies")]
+        tables = ("dedup", "schedule", "redrive", "token", "sink_batch")
+        dedup, schedules, redrives, tokens, batches = (
+            sum(1 for _ in self.rows(table)) for table in tables
+        )
+        left = Left()
+        if self.one("has_table", name="turnabout_stage"):
+            left = Left(*self._connection.execute(SQL["left"]).fetchone())
+        return Moved(
+            source=self.name,
+            target=target,
+            queues=tuple(
+                MovedQueue(row["name"], *(found.get(row["id"], (0,))[0] for found in counts))
+                for row in self.rows("queue")
+            ),
+            dedup_entries=dedup,
+            schedules=schedules,
+            redrives=redrives,
+            tokens=tokens,
+            sink_batches=batches,
+            left=left,
+        )
 
     # --- closing --------------------------------------------------------------------------------
 
-    def shut(self, target: str) -> None:
-        """No verb gets in any more: each is to be repeated. What is in the inbox is sent before."""
-        with self._writing():
-            while self._connection.execute(ANY).fetchone() is not None:
-                drain(self._connection, None, FileClock(None).read(self._connection)[0])
-            self._rename("", "moved_")
-            self._put_signs(f"{BEING_MOVED}{target}")
-            self._connection.execute(SQL["set_state"], {"state": "closed"})
+    def begun(self) -> Begun | None:
+        """The move that has closed the file, if any."""
+        with our_errors():
+            if not self.one("has_table", name="turnabout_move"):
+                return None
+            return Begun(*self._connection.execute(SQL["the_move"]).fetchone())
 
-    def reopen(self) -> None:
-        """Take `shut` back."""
-        with self._writing():
-            self._reopen()
-            self._connection.execute(SQL["set_state"], {"state": "copying"})
+    def shut(self, token: str, target: str) -> None:
+        """No verb gets in any more: each is to be repeated. Inside `locked`, which commits it."""
+        self._connection.execute(SQL["move_table"])
+        self._connection.execute(SQL["begin_move"], {"token": token, "place": target})
+        self._rename("", "moved_")
+        self._put_signs(f"{BEING_MOVED}{target}")
 
-    def finish(self, target: str) -> None:
+    def reopen(self, token: str) -> None:
+        """Take `shut` back, if it stands: the file is as if there had been no move."""
+        with self._writing():
+            if self._is_closed_by(token):
+                self._take_signs_down()
+                self._rename("moved_", "")
+                self._connection.execute("drop table turnabout_move")
+
+    def finish(self, token: str, target: str) -> None:
         """From now on verbs are refused with where the queues are."""
         with self._writing():
-            self._take_signs_down()
-            self._put_signs(f"{MOVED}{target}")
-            self._connection.execute(SQL["set_state"], {"state": "moved"})
+            if self._is_closed_by(token):
+                self._take_signs_down()
+                self._put_signs(f"{MOVED}{target}")
+                self._connection.execute(SQL["end_move"])
 
-    def abort(self) -> None:
-        """Forget the move: the file is as if there had been none."""
-        with self._writing():
-            if (begun := self.begun()) is not None:
-                if begun.state == "closed":
-                    self._reopen()
-                for kind in ("insert", "update", "delete", "swept"):
-                    self._connection.execute(f"drop trigger turnabout_move_{kind}")
-                self._connection.execute("drop table turnabout_move_change")
-                self._connection.execute("drop table turnabout_move")
+    def _is_closed_by(self, token: str) -> bool:
+        """Another process may have settled it meanwhile."""
+        begun = self.begun()
+        return begun is not None and (begun.token, begun.state) == (token, "closed")
 
     def _put_signs(self, text: str) -> None:
         for table in self._there("turnabout_moved_"):
             self._connection.execute(self.one("close_table", table=table, text=text))
-        for (trigger,) in self.rows("close", text=text):
+        for (trigger,) in self._connection.execute(SQL["close"], {"text": text}).fetchall():
             self._connection.execute(trigger)
 
     def _take_signs_down(self) -> None:
@@ -170,10 +211,6 @@ class Source:
             self._connection.execute(f"drop view turnabout_{table}")
         for kind in ("insert", "update", "delete", "inbox"):
             self._connection.execute(f"drop trigger turnabout_moved_{kind}")
-
-    def _reopen(self) -> None:
-        self._take_signs_down()
-        self._rename("moved_", "")
 
     def _rename(self, old: str, new: str) -> None:
         for table in self._there(f"turnabout_{old}"):
@@ -184,64 +221,7 @@ class Source:
         """Those of `HIDDEN` that stand as tables under their name with this in front."""
         return [table for table in HIDDEN if self.one("has_table", name=f"{prefix}{table}")]
 
-    # --- reading --------------------------------------------------------------------------------
-
-    @contextmanager
-    def snapshot(self) -> Generator[None]:
-        """All reads inside see one moment."""
-        with our_errors():
-            self._connection.execute("begin")
-            try:
-                yield
-            finally:
-                if self._connection.in_transaction:
-                    self._connection.execute("rollback")
-
-    def rows(self, step: str, **about: Any) -> list[Row]:
-        """All rows that a statement of `sqlite.sql` finds; for what is small, or asked in parts."""
-        return list(self.each(step, **about))
-
-    def each(self, step: str, **about: Any) -> Iterator[Row]:
-        """Rows as they are read; none of a table that the file does not know of."""
-        names = [f"turnabout_{moved}{NEEDS.get(step)}" for moved in ("", "moved_")]
-        if step in NEEDS and not any(self.one("has_table", name=name) for name in names):
-            return iter(())
-        statement = SQL[step]
-        begun = self.begun() if _NAMES.search(statement) else None
-        if begun is not None and begun.state != "copying":
-            statement = _NAMES.sub("turnabout_moved_", statement)
-        return self._connection.execute(statement, about)
-
-    def counts(self, step: str) -> dict[int, tuple[int, ...]]:
-        """Numbers by queue."""
-        return {queue: tuple(numbers) for queue, *numbers in self.each(step)}
-
-    def left(self) -> Left:
-        """The rows of pipelines that stay behind."""
-        return next((Left(*row) for row in self.each("left")), Left())
-
-    def changes(self, after: int, most: int) -> SourceChanges:
-        """The changes noted after a number."""
-        messages: dict[int, None] = {}
-        history: list[tuple[int, int, int, int]] = []
-        rows = self.rows("changes", after=after, most=most)
-        for _, id_, queue, attempt, finished_at in rows:
-            if queue is None:
-                messages[id_] = None
-            else:
-                history.append((queue, id_, attempt, finished_at))
-        return SourceChanges(rows[-1]["seq"] if rows else after, tuple(messages), tuple(history))
-
-    def collisions(self, ids: Sequence[int]) -> tuple[int, int | None]:
-        """How many of these ids are messages here, and the lowest of them."""
-        found = self._connection.execute(SQL["collisions"], {"ids": json.dumps(ids)}).fetchone()
-        return found[0], found[1]
-
     # --- how ------------------------------------------------------------------------------------
-
-    def one(self, step: str, **about: Any) -> Any:
-        """The one value that a statement finds."""
-        return cast("tuple[Any, ...]", self._connection.execute(SQL[step], about).fetchone())[0]
 
     @contextmanager
     def _writing(self) -> Generator[None]:
@@ -252,6 +232,6 @@ class Source:
                 yield
                 self._connection.execute("commit")
             except BaseException:
-                if self._connection.in_transaction:
+                with suppress(sqlite3.OperationalError):  # SQLite has rolled back already
                     self._connection.execute("rollback")
                 raise

@@ -1,4 +1,4 @@
-"""`move`: queues from an SQLite file to PostgreSQL, while they are in use."""
+"""`move`: queues from an SQLite file to PostgreSQL."""
 
 from __future__ import annotations
 
@@ -27,18 +27,19 @@ QUEUES: _show.Columns = (
 @argument("source")
 @argument("target", required=False)
 @option("--dry-run", "Say what would be moved, and change nothing.", bool)
-@option("--abort", "Give up a move that was not completed.", bool)
+@option("--abort", "Open a file again that a killed move has left closed.", bool)
 def move(app: App, source: str, target: str | None, dry_run: bool, abort: bool) -> None:
     """Move all queues from an SQLite file to PostgreSQL.
 
     SOURCE is the file, whose queues move with all that is in them to the database TARGET. TARGET is
     the database of --url or TURNABOUT_URL, unless it is named. It has to be migrated.
 
-    Senders and workers go on using the file meanwhile. At the end it is closed for a moment; from
-    then on, programs that open it are told where its queues are. Ids and receipts stay as they are.
+    Nobody can write to the file meanwhile: senders and workers wait, and get an error that says
+    why and can be repeated. When all is copied, programs that open the file are told where its
+    queues are. Ids and receipts stay as they are.
 
-    A move that was stopped goes on when the same command is run again. With --abort, --json prints
-    {"aborted"}.
+    If it is interrupted, both sides are as before. If it is killed in its last step, the file stays
+    closed until the same command is run again. With --abort, --json prints {"aborted"}.
     """
     from turnabout.move import _move
 
@@ -53,7 +54,7 @@ def move(app: App, source: str, target: str | None, dry_run: bool, abort: bool) 
         raise UsageError("--dry-run and --abort do not go together: choose one")
     if abort:
         aborted = _move.abort(source, app.url)
-        text = "Given up: the file is in use as before." if aborted else "There was no move."
+        text = "The file is open again." if aborted else "No move has closed the file."
         app.say({"aborted": aborted}, text)
     elif dry_run:
         _tell(app, _move.plan(source, app.url), "Would move")
@@ -66,15 +67,19 @@ def _moved(source: str, target: str) -> Moved:
     from turnabout.move import _move
 
     stop_like_interrupt()
+    stopped = "Stopped: nothing has changed."
     with progress("Moving", 1.0, "rows") as bar:
 
         def show(progress: Progress) -> None:
+            nonlocal stopped
             bar(progress.done, progress.done / progress.total if progress.total else 1.0)
+            if progress.step == "closed":
+                stopped = "Stopped in the last step: run it again if the file is closed."
 
         try:
             return _move.move(source, target, progress=show)
         except KeyboardInterrupt:
-            _show.note("The move is not done: run the same command again, and it goes on.")
+            _show.note(stopped)
             raise
 
 
@@ -91,8 +96,8 @@ def _tell(app: App, found: Moved, done: str) -> None:
     lines.append(f"{done} {', '.join(_show.plural(*one) for one in counted)} to {found.target}.")
     if found.events_cursor is not None:
         lines.append(
-            f"It took {_show.duration(found.seconds)}; neither side was usable for "
-            f"{_show.duration(found.closed_seconds)}. Counts and ids are the same on both sides."
+            f"It took {_show.duration(found.seconds)}. "
+            "Contents and counts are the same on both sides."
         )
     app.say(found, "\n".join(lines))
     if not app.as_json:

@@ -65,6 +65,14 @@ def translated(error: sqlite3.Error) -> TurnaboutError:
     return BrokenInvariant(f"SQLite: {error} ({type(error).__name__}): please report this")
 
 
+def being_moved(place: str) -> Busy:
+    """What callers are told while `turnabout move` copies the file, or has closed it."""
+    return Busy(
+        f"the queues of this file are being moved to {place}: repeat the call in a moment; "
+        "if `turnabout move` was stopped, run it again"
+    )
+
+
 @contextmanager
 def our_errors() -> Generator[None]:
     """Raise what SQLite reports as a TurnaboutError, the cause attached."""
@@ -76,14 +84,11 @@ def our_errors() -> Generator[None]:
 
 def _moved(text: str) -> TurnaboutError | None:
     """The error if the queues of the file are somewhere else, or about to be."""
-    _, being_moved, place = text.partition(BEING_MOVED)
-    if being_moved:
-        return Busy(
-            f"the queues of this file are being moved to {place}: repeat the call in a moment; "
-            "if `turnabout move` was stopped, run it again, and it goes on"
-        )
-    _, moved, place = text.partition(MOVED)
-    if moved:
+    _, found, place = text.partition(BEING_MOVED)
+    if found:
+        return being_moved(place)
+    _, found, place = text.partition(MOVED)
+    if found:
         return WrongVersion(f"the queues of this file were moved to {place}: connect to that URL")
     return None
 

@@ -23,7 +23,8 @@ import sys
 import time
 
 from turnabout.sqlite._descriptor import LOOKS_ONLY, Descriptor
-from turnabout.sqlite._errors import is_busy
+from turnabout.sqlite._errors import being_moved, is_busy
+from turnabout.sqlite._moving import target_of
 from turnabout.sqlite._url import Place
 from turnabout.words.errors import Busy, Unavailable
 
@@ -106,6 +107,8 @@ class Turnstile:
                 now = time.monotonic()
                 waited = now - begun
                 if waited >= self._busy_seconds:
+                    if (target := target_of(self._path)) is not None:
+                        raise being_moved(target)
                     raise Busy(
                         f"other processes held the write lock of {self._path} for "
                         f"{self._busy_seconds:g} s: repeat, or set ?busy_seconds= in the URL"

@@ -18,6 +18,7 @@ from turnabout.adapters.joined import ANOTHER_STORE, OPEN_ONE, check_joins
 from turnabout.sqlite._connection import SQLITE_SAFE, Connection
 from turnabout.sqlite._engine import Engine
 from turnabout.sqlite._errors import our_errors, translated
+from turnabout.sqlite._moving import target_of
 from turnabout.sqlite._url import Place
 from turnabout.store import AsyncJoined, Joined, OnLoop
 from turnabout.words.errors import Busy, UsageError
@@ -141,8 +142,10 @@ def _run(engine: Engine, verb: Verb[A], raw: sqlite3.Connection) -> A:
             raise  # the module's own word on the connection: closed, another thread's
         ours = translated(error)
         if isinstance(ours, Busy):
+            target = target_of(engine._place.path)
+            why = "another connection writes" if target is None else f"it is moved to {target}"
             ours = Busy(
-                f"{error}: another connection writes. Roll your transaction back and repeat it; "
+                f"{error}: {why}. Roll your transaction back and repeat it; "
                 "one begun by `begin immediate` waits at its start instead"
             )
         if is_open and not raw.in_transaction:
