@@ -13,7 +13,6 @@ declare
             || insert_queue.settings);
     v_row turnabout.queue;
 begin
-    -- Here, as the queues of a move are hidden by names that are none.
     if (insert_queue.name collate "C")
         !~ E'^([A-Za-z0-9][\\w.-]{0,63}(-dead)?/)?[A-Za-z0-9][\\w.-]{0,63}(-dead)?$'
     then
