@@ -16,6 +16,7 @@ from turnabout._connect import connect
 from turnabout._sync import Channel, JoinedQueue, Message, Queue, Schedules, Turnabout
 from turnabout.words.batch import Batch
 from turnabout.words.entities import (
+    AttemptError,
     ChannelPolicy,
     ChannelStats,
     Deferral,
@@ -85,6 +86,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Acked",
     "AlreadyExists",
+    "AttemptError",
     "Batch",
     "Blocked",
     "BrokenInvariant",

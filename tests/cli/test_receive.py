@@ -181,7 +181,7 @@ def test_peek_tells_the_story_of_a_dead_message(run, queue):
     assert line["origin"]["queue"] == "q"
     assert line["origin"]["last_error"] == "it broke"
     full = run("peek", "q-dead", "--full").out
-    assert "in q (refused; 1 failure, 0 crashes): it broke" in full
+    assert "in q (refused; 1 failure, 0 crashes)\nattempt 1, now: it broke" in full
     assert "q is empty" in run("peek", "q").err
     assert "No such message" in run("peek", "q", "--channel", "a").err
 
@@ -195,7 +195,7 @@ def test_receive_tells_the_story_of_a_dead_message(run, queue):
     assert line["origin"]["queue"] == "q"
     assert line["origin"]["last_error"] == "it broke"
     said = run("receive", "q-dead").out
-    assert "in q (refused; 1 failure, 0 crashes): it broke" in said
+    assert "in q (refused; 1 failure, 0 crashes)\nattempt 1, now: it broke" in said
 
 
 def test_a_queue_that_is_not_there(run, queue):

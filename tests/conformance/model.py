@@ -17,6 +17,7 @@ from tests.conformance.model_schedules import Schedules
 from tests.conformance.model_sends import Sends
 from turnabout import (
     Acked,
+    AttemptError,
     ChannelStats,
     Dead,
     Deferral,
@@ -282,12 +283,13 @@ class Model(Sends, Ends, Schedules):
         if isinstance(m := self._held(name, failure.receipt), LeaseLost):
             return m
         queue = self.queues[name]
-        m.first_error = failure.error if m.first_error is None else m.first_error
         m.last_error = failure.error
         if m.cancel_requested:
             m.failures += 1
             self._end(queue, m, "cancelled")
             return Cancelled()
+        one = AttemptError(m.attempt, self.clock(), failure.error)
+        m.errors = (*m.errors[:1], *m.errors[1:][-8:], one)  # of ten and more the second goes
         if ended := self._charge(queue, m, "failures", retry=failure.retry):
             return ended
         delay, settings = failure.delay_ms, queue.settings
@@ -315,7 +317,7 @@ class Model(Sends, Ends, Schedules):
             for field_ in ("channel", "priority", "payload", "sent_at", "attempt", "failures"):
                 assert getattr(p, field_) == getattr(m, field_), field_
             assert (p.crashes, p.saved_state, p.error) == (m.crashes, m.state, m.last_error)
-            assert p.origin == m.origin
+            assert (p.origin, p.errors) == (m.origin, m.errors)
             assert (p.expires_at, p.cancel_requested) == (m.expires_at, m.cancel_requested)
             if limits.FOREVER_MS > m.at > now:
                 assert p.due_at == m.at

@@ -63,14 +63,15 @@ class Ends:
         """It has ended as dead here, and moves to the dead-letter queue."""
         self._end(queue, m, "dead")
         redrives = 0 if m.origin is None else m.origin.redrives
-        charges, errors = (m.failures, m.crashes), (m.first_error, m.last_error)
-        m.origin = Origin(queue.name, reason, *charges, self.clock(), *errors, redrives)
+        charges = m.failures, m.crashes
+        said = m.errors[0].error if m.errors else None, m.last_error
+        m.origin = Origin(queue.name, reason, *charges, self.clock(), *said, redrives, m.errors)
         m.cancel_requested = False
         assert queue.grave is not None
         self._arrive(self.queues[queue.grave], m)
 
     def _arrive(self, queue: Queue, m: Message) -> None:
-        m.failures, m.crashes, m.first_error, m.last_error = 0, 0, None, None
+        m.failures, m.crashes, m.errors, m.last_error = 0, 0, (), None
         m.delivered_before = m.attempt
         m.status, m.at, m.expires_at = "ready", self.clock(), None
         queue.messages[m.id] = m

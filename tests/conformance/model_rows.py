@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
-from turnabout import Origin, Policy, QueueSettings
+from turnabout import AttemptError, Origin, Policy, QueueSettings
 from turnabout.words.records import Result
 
 
@@ -24,7 +24,7 @@ class Message:
     failures: int = 0
     crashes: int = 0
     state: bytes | None = None
-    first_error: str | None = None
+    errors: tuple[AttemptError, ...] = ()
     last_error: str | None = None
     origin: Origin | None = None
     expires_at: int | None = None

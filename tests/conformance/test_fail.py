@@ -3,7 +3,17 @@
 import pytest
 
 from tests.conformance.steps import counts, is_empty, one, sent, taken
-from turnabout import Acked, Dead, Failure, LeaseLost, Origin, Receipt, Retrying, UsageError
+from turnabout import (
+    Acked,
+    AttemptError,
+    Dead,
+    Failure,
+    LeaseLost,
+    Origin,
+    Receipt,
+    Retrying,
+    UsageError,
+)
 
 
 def waits(queue, clock, attempts):
@@ -109,6 +119,23 @@ def test_the_last_failed_attempt_is_the_end(door, clock):
     assert (origin.queue, origin.reason, origin.failures) == (queue.name, "attempts", 3)
     assert (origin.crashes, origin.died_at) == (0, clock.now)
     assert (origin.first_error, origin.last_error) == ("first", "third")
+    assert [(e.attempt, e.error) for e in origin.errors] == [
+        (1, "first"),
+        (2, "second"),
+        (3, "third"),
+    ]
+    assert [clock.now - e.at for e in origin.errors] == [5_000, 5_000, 0]
+
+
+def test_of_many_attempts_the_first_error_is_kept_and_the_last_nine(door, clock):
+    queue = door.fresh(max_attempts=None, backoff_seconds=0)
+    sent(queue, "a")
+    for n in range(1, 13):
+        one(queue).fail(f"no {n}")
+    (message,) = queue.peek()
+    assert [e.attempt for e in message.errors] == [1, 4, 5, 6, 7, 8, 9, 10, 11, 12]
+    assert [e.error for e in message.errors] == [f"no {e.attempt}" for e in message.errors]
+    assert message.error == "no 12"
 
 
 def test_a_dead_message_is_received_and_acked_in_its_queue(door, clock):
@@ -119,7 +146,21 @@ def test_a_dead_message_is_received_and_acked_in_its_queue(door, clock):
     (story,) = [peeked.origin for peeked in dead.peek()]
     got = one(dead)
     assert (got.id, got.attempt) == (old.id, 2)
-    assert got.origin == story == Origin(queue.name, "attempts", 1, 0, clock.now, "no", "no")
+    assert (
+        got.origin
+        == story
+        == Origin(
+            queue.name,
+            "attempts",
+            1,
+            0,
+            clock.now,
+            "no",
+            "no",
+            0,
+            (AttemptError(1, clock.now, "no"),),
+        )
+    )
     assert old.origin is None
     assert old.ack() == LeaseLost("gone")
     assert dead.ack([old.receipt]) == (LeaseLost("leased"),)

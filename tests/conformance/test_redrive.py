@@ -72,7 +72,8 @@ def test_the_dead_go_back_to_where_they_died(queue, grave, clock):
     assert [p.id for p in there] == numbers
     assert (first.channel, dict(first.headers), first.attempt) == ("c", {"h": "v"}, 1)
     assert (first.failures, first.crashes, first.state) == (0, 0, "ready")
-    assert first.origin == Origin(queue.name, "attempts", 1, 0, died_at, "no", "no", 1)
+    errors = first.origin.errors
+    assert first.origin == Origin(queue.name, "attempts", 1, 0, died_at, "no", "no", 1, errors)
     again = queue.receive(10)
     assert texts(again) == ["a", "b", "c"]
     assert {m.attempt for m in again} == {2}

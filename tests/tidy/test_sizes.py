@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.tidy.test_tree import ROOT, sources, text_of
 
 LINES_MAX = {
-    "core": 28_902,
+    "core": 28_881,
     "slice alembic": 48,
     "slice dev": 2_424,
     "slice move": 1_121,
@@ -18,8 +18,8 @@ LINES_MAX = {
     "slice server": 9_399,
     "slice tasks": 1_208,
     "slice testing": 149,
-    "SQL": 12_524,
-    "tests": 62_359,
+    "SQL": 12_533,
+    "tests": 62_282,
 }
 SLACK = 200
 """How far below its figure a part may be before the figure has to follow."""

@@ -15,7 +15,7 @@ from turnabout.cli._interrupt import unbroken
 from turnabout.cli._json import lines
 from turnabout.cli._kinds import DURATION, QUEUE, RECEIPT
 from turnabout.words import limits
-from turnabout.words.entities import Delivery, Origin, Peeked, Receipt, State
+from turnabout.words.entities import AttemptError, Delivery, Origin, Peeked, Receipt, State
 from turnabout.words.outcomes import Acked, AckOutcome
 
 if TYPE_CHECKING:
@@ -125,7 +125,12 @@ def _delivery(one: Delivery) -> str:
     return _message(head, one, one.state)
 
 
-def _message(head: list[str], one: Delivery | Peeked, state: bytes | None, error: str = "") -> str:
+def _message(
+    head: list[str],
+    one: Delivery | Peeked,
+    state: bytes | None,
+    errors: Sequence[AttemptError] = (),
+) -> str:
     """A message in lines: what it is, its payload, its state, its story."""
     extras = [f"priority {one.priority}"] if one.priority else []
     headers: Mapping[str, str] = one.headers
@@ -133,11 +138,15 @@ def _message(head: list[str], one: Delivery | Peeked, state: bytes | None, error
     told = ["  ".join([_show.bold(head[0]), *head[1:], *extras]), _show.payload(one.payload)]
     if state is not None:
         told.append(f"{_show.dim('state:')} {_show.payload(state)}")
-    if error:
-        told.append(f"{_show.dim('last error:')} {_show.clean(error, lines=True)}")
+    told += map(_failed, errors)
     if one.origin is not None:
         told.append(_story(one.origin))
     return "\n".join(told)
+
+
+def _failed(one: AttemptError) -> str:
+    head = _show.dim(f"attempt {one.attempt}, {_show.when(one.at)}:")
+    return f"{head} {_show.clean(one.error, lines=True)}"
 
 
 def _story(origin: Origin) -> str:
@@ -148,9 +157,7 @@ def _story(origin: Origin) -> str:
     )
     if origin.redrives:
         text += f", redriven {_show.plural(origin.redrives, 'time')}"
-    if origin.last_error:
-        text += f": {_show.clean(origin.last_error, lines=True)}"
-    return text
+    return "\n".join([text, *map(_failed, origin.errors)])
 
 
 # --- peek ----------------------------------------------------------------------------------------
@@ -204,8 +211,8 @@ MESSAGES: _show.Columns = (
 def peek(app: App, queue: str, limit: int, full: bool, **which: Any) -> None:
     """Show the unfinished messages of QUEUE in the order of sending.
 
-    Nothing is leased or changed. The last error is shown in a line, and with --full all of it;
-    of a dead message (in the dead-letter queue) where it came from, when and why it died.
+    Nothing is leased or changed. The last error is shown in a line, and with --full that of each
+    attempt; of a dead message (in the dead-letter queue) where it came from, when and why it died.
     """
     with app.queue(queue) as handle:
         found = handle.peek(limit, **which)
@@ -240,4 +247,4 @@ def _peeked(message: Peeked) -> str:
         head.append(f"expires {_show.when(message.expires_at)}")
     if message.cancel_requested:
         head.append(_show.yellow("to be cancelled"))
-    return _message(head, message, message.saved_state, message.error or "")
+    return _message(head, message, message.saved_state, message.errors)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Self
@@ -181,12 +181,22 @@ class Delivery(NamedTuple):
     @property
     def origin(self) -> Origin | None:
         """Of a message that died: in this queue, or, after a redrive, in an earlier one."""
-        return None if self.origin_json is None else Origin(**json.loads(self.origin_json))
+        return origin_of(self.origin_json)
 
     @property
     def receipt(self) -> Receipt:
         """The proof of this lease."""
         return _handed_out((self.id, self.attempt, self.lease))
+
+
+@value
+class AttemptError:
+    """How an attempt failed."""
+
+    attempt: int
+    at: int
+    error: str
+    """What `fail` was told: commonly a traceback."""
 
 
 @value
@@ -202,6 +212,22 @@ class Origin:
     last_error: str | None
     redrives: int = 0
     """How often it was redriven out of a dead-letter queue so far."""
+    errors: tuple[AttemptError, ...] = ()
+    """Of each attempt that failed; of more than ten the first one, and the last nine."""
+
+
+def origin_of(text: str | None) -> Origin | None:
+    """An origin as stores keep it."""
+    if text is None:
+        return None
+    story: dict[str, Any] = json.loads(text)
+    story["errors"] = errors_of(story.get("errors"))
+    return Origin(**story)
+
+
+def errors_of(kept: Sequence[Mapping[str, Any]] | None) -> tuple[AttemptError, ...]:
+    """The errors of a message's attempts as stores keep them."""
+    return tuple(AttemptError(**one) for one in kept or ())
 
 
 @value
@@ -229,6 +255,8 @@ class Peeked:
     cancel_requested: bool = False
     ran_out: bool = False
     """It is leased, the lease has run out, and nobody has looked since."""
+    errors: tuple[AttemptError, ...] = ()
+    """Of each attempt that failed in this queue; of more than ten the first, and the last nine."""
 
     @property
     def kept_bytes(self) -> int:

@@ -23,6 +23,8 @@ HEADERS_MAX = 64
 HEADERS_BYTES_MAX = 16 * 1024
 CONTENT_TYPE_CHARS_MAX = 255
 ERROR_CHARS_MAX = 16 * 1024
+ERRORS_MAX = 10
+"""Of a message's failed attempts, those that are kept: the first, and the last ones."""
 RESULT_BYTES_MAX = 1024 * 1024
 DEDUP_KEY_BYTES_MAX = 255
 REASON_CHARS_MAX = 1024

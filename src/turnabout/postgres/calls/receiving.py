@@ -16,7 +16,7 @@ from turnabout.postgres.calls.settling import (
 )
 from turnabout.postgres.everyday import EACH, IN_TURN, LINE, everyday
 from turnabout.words import verbs as v
-from turnabout.words.entities import NO_HEADERS, Delivery, Origin, Peeked, Turn
+from turnabout.words.entities import NO_HEADERS, Delivery, Peeked, Turn, errors_of, origin_of
 from turnabout.words.outcomes import Acked, AckOutcome, Received
 
 _ACKED = Acked()
@@ -105,16 +105,17 @@ def _receive_answer(verb: v.Receive, rows: Rows) -> Received:
 
 
 def _peeked(*row: Any) -> Peeked:
-    *plain, headers, state, error, origin, expires_at, wish, ran_out, _, _ = row
+    *plain, headers, state, error, origin, expires_at, wish, ran_out, errors, _, _ = row
     return Peeked(
         *plain,
         headers=NO_HEADERS if headers is None else json.loads(headers),
         saved_state=state,
         error=error,
-        origin=None if origin is None else Origin(**json.loads(origin)),
+        origin=origin_of(origin),
         expires_at=expires_at,
         cancel_requested=wish,
         ran_out=ran_out,
+        errors=errors_of(None if errors is None else json.loads(errors)),
     )
 
 

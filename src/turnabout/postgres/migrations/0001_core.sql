@@ -202,7 +202,7 @@ create table turnabout.message (
     headers text,
     payload bytea not null,
     state bytea,
-    first_error text,
+    errors text,  -- of its attempts, as JSON: [{"attempt", "at", "error"}]
     last_error text,
     origin text
 ) with (

@@ -100,7 +100,7 @@ create table turnabout_message (
   leased_at integer,
   expires_at integer,
   cancel_requested integer not null default 0,
-  first_error text,
+  errors text,  -- of its attempts, as JSON: [{"attempt", "at", "error"}]
   last_error text,
   origin text,
   state blob,

@@ -12,11 +12,14 @@ from turnabout.sqlite._connection import Connection
 from turnabout.sqlite._statements import among, statements
 from turnabout.sqlite.procedures import _channel, _events, _queue
 from turnabout.sqlite.procedures._queue import Queue
-from turnabout.words.limits import FOREVER_MS
+from turnabout.words.limits import ERRORS_MAX, FOREVER_MS
 from turnabout.words.outcomes import Blocked, Dead
 from turnabout.words.records import Result
 
 SQL = statements("finish")
+
+
+Reason = Literal["attempts", "refused", "crashes", "deliveries", "channel"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +27,26 @@ class DeadLetter:
     """A message that dies, as it was, and what its last attempt came to."""
 
     row: sqlite3.Row
-    reason: Literal["attempts", "refused", "crashes", "deliveries", "channel"]
+    reason: Reason
     failures: int
     crashes: int
     error: str | None
+    errors: str | None
+    """Of all attempts, as JSON."""
+
+    @classmethod
+    def as_it_is(cls, row: sqlite3.Row, reason: Reason, failures: int, crashes: int) -> DeadLetter:
+        """One that dies without another error."""
+        return cls(row, reason, failures, crashes, row["last_error"], row["errors"])
+
+
+def with_error(row: sqlite3.Row, error: str, now: int) -> str:
+    """The errors of a message's attempts with one more: the first, and the last ones."""
+    errors = json.loads(row["errors"] or "[]")
+    if len(errors) >= ERRORS_MAX:
+        del errors[1]
+    errors.append({"attempt": row["attempt"], "at": now, "error": error})
+    return json.dumps(errors, ensure_ascii=False)
 
 
 def exhausted(
@@ -157,7 +176,7 @@ class Finish:
                 FOREVER_MS,
                 letter.failures,
                 letter.crashes,
-                letter.error,
+                letter.errors,
                 letter.error,
                 letter.row["id"],
             )
@@ -174,15 +193,14 @@ class Finish:
         for channel in {letter.row["channel"] for letter in letters}:
             parameters = {"queue": self.queue["id"], "channel": channel}
             for row in self._connection.execute(SQL["waiting"], parameters):
-                error = row["last_error"]
-                found.append(DeadLetter(row, "channel", row["failures"], row["crashes"], error))
+                found.append(DeadLetter.as_it_is(row, "channel", row["failures"], row["crashes"]))
                 changes.add(channel, size=-1)
         if self.queue["has_channels"]:
             changes.write(self._connection, self.queue["id"])
         return sorted(found, key=lambda letter: letter.row["id"])
 
     def _origin(self, letter: DeadLetter) -> str:
-        first = letter.row["first_error"]
+        errors = json.loads(letter.errors or "[]")
         earlier = letter.row["origin"]
         story: dict[str, Any] = {
             "queue": self.queue["name"],
@@ -190,8 +208,9 @@ class Finish:
             "failures": letter.failures,
             "crashes": letter.crashes,
             "died_at": self.now,
-            "first_error": letter.error if first is None else first,
+            "first_error": errors[0]["error"] if errors else None,
             "last_error": letter.error,
+            "errors": errors,
         }
         if earlier is not None and (redrives := json.loads(earlier).get("redrives")):
             story["redrives"] = redrives  # a story begins anew, the guard against loops does not

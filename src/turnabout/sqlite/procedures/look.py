@@ -16,11 +16,12 @@ from turnabout.words.entities import (
     BlockedBy,
     ChannelPolicy,
     ChannelStats,
-    Origin,
     Peeked,
     QueueEntry,
     QueueStats,
     State,
+    errors_of,
+    origin_of,
 )
 from turnabout.words.errors import QueueNotFound
 from turnabout.words.limits import FOREVER_MS
@@ -167,7 +168,8 @@ def _peeked(row: sqlite3.Row, now: int) -> Peeked:
         headers=NO_HEADERS if row["headers"] is None else json.loads(row["headers"]),
         saved_state=row["state"],
         error=row["last_error"],
-        origin=None if row["origin"] is None else Origin(**json.loads(row["origin"])),
+        origin=origin_of(row["origin"]),
+        errors=errors_of(json.loads(row["errors"] or "[]")),
         cancel_requested=bool(row["cancel_requested"]),
         ran_out=state == "leased" and row["at"] <= now,
     )

@@ -168,7 +168,7 @@ def _charge_crashes(
             cancelled.append(row["id"])
         elif limit := _finish.exhausted(queue, row, failures + crashes):
             reason = "crashes" if limit == "attempts" else limit
-            letters.append(_finish.DeadLetter(row, reason, failures, crashes, row["last_error"]))
+            letters.append(_finish.DeadLetter.as_it_is(row, reason, failures, crashes))
         else:
             ends = False
             alive.append(row["id"])

@@ -87,7 +87,7 @@ class _HeldMessages:
         failures, crashes = row["failures"], row["crashes"]
         if _finish.exhausted(self._queue, row, 0) is None:
             return False
-        self.die(_finish.DeadLetter(row, "deliveries", failures, crashes, row["last_error"]))
+        self.die(_finish.DeadLetter.as_it_is(row, "deliveries", failures, crashes))
         return True
 
     def die(self, letter: _finish.DeadLetter) -> None:
@@ -179,10 +179,12 @@ def fail(connection: Connection, verb: Fail, now: int) -> tuple[FailOutcome, ...
         if isinstance(row, LeaseLost):
             outcomes.append(row)
         elif held.cancel(row):
-            charged_only.append((_LEASED, now, error, error, row["id"]))
+            charged_only.append((_LEASED, now, row["errors"], error, row["id"]))
             outcomes.append(_CANCELLED)
         elif reason := _why_dead(queue, row, failure):
-            held.die(_finish.DeadLetter(row, reason, row["failures"] + 1, row["crashes"], error))
+            errors = _finish.with_error(row, error, now)
+            failures = row["failures"] + 1
+            held.die(_finish.DeadLetter(row, reason, failures, row["crashes"], error, errors))
             outcomes.append(None)
         else:
             delay = failure.delay_ms
@@ -191,7 +193,7 @@ def fail(connection: Connection, verb: Fail, now: int) -> tuple[FailOutcome, ...
                 delay = _back_off(queue, charged, connection.random.random())
             status, at = _wait(queue, delay, now)
             held.leave(row, LeaseLost(_state(status, at, now)))
-            back.append((status, at, error, error, row["id"]))
+            back.append((status, at, _finish.with_error(row, error, now), error, row["id"]))
             outcomes.append(Retrying(now + delay))
     connection.executemany(_SQL["fail"]["put_back"], back + charged_only)
     _events.note(connection, queue, "failed", [id_ for *_, id_ in back], now)

@@ -3,6 +3,5 @@
 -- name: put_back
 -- The message waits until `at`, charged with a failure.
 update turnabout_message
-set status = ?, at = ?, failures = failures + 1, first_error = coalesce(first_error, ?),
-  last_error = ?
+set status = ?, at = ?, failures = failures + 1, errors = ?, last_error = ?
 where id = ?;

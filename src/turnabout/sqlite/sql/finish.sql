@@ -64,21 +64,20 @@ where id = ?;
 -- name: block
 -- A message of a FIFO queue that has no attempts left: it waits at the head until a person comes.
 update turnabout_message
-set status = 0, at = ?, failures = ?, crashes = ?, first_error = coalesce(first_error, ?),
-  last_error = ?
+set status = 0, at = ?, failures = ?, crashes = ?, errors = ?, last_error = ?
 where id = ?;
 
 -- name: waiting
 -- What waits in a channel: behind a message that dies, or until the channel goes.
-select id, channel, failures, crashes, first_error, last_error, origin
+select id, channel, failures, crashes, errors, last_error, origin
 from turnabout_message
 where queue_id = :queue and status = 0 and limited = 0 and channel = :channel
 union all
-select id, channel, failures, crashes, first_error, last_error, origin
+select id, channel, failures, crashes, errors, last_error, origin
 from turnabout_message
 where queue_id = :queue and status = 0 and limited = 1 and channel = :channel
 union all
-select id, channel, failures, crashes, first_error, last_error, origin
+select id, channel, failures, crashes, errors, last_error, origin
 from turnabout_message
 where queue_id = :queue and status = 1 and channel = :channel;
 
@@ -86,6 +85,6 @@ where queue_id = :queue and status = 1 and channel = :channel;
 -- A message goes to another queue: ready, uncharged, without an end, with its error history.
 update turnabout_message
 set queue_id = ?, limited = ?, origin = ?, status = 0, at = 0, failures = 0, crashes = 0,
-  delivered_before = attempt, leased_at = null, first_error = null, last_error = null,
+  delivered_before = attempt, leased_at = null, errors = null, last_error = null,
   expires_at = null, cancel_requested = 0
 where id = ?;

@@ -41,7 +41,7 @@ returning channel, limited;
 
 -- name: expired
 -- Leases that have run out, the oldest first.
-select id, channel, limited, attempt, delivered_before, failures, crashes, first_error, last_error,
+select id, channel, limited, attempt, delivered_before, failures, crashes, errors, last_error,
   origin, cancel_requested
 from turnabout_message
 where queue_id = :queue and status = 2 and at > 0 and at <= :now

@@ -16,7 +16,7 @@ begin
         crashes = 0,
         delivered_before = m.attempt,
         cancel_requested = false,
-        first_error = null,
+        errors = null,
         last_error = null,
         origin = t.origin
     from unnest(ids, origins) t (id, origin)

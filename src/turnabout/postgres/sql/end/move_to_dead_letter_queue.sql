@@ -15,8 +15,9 @@ begin
 
     select array_agg(m.id), array_agg(json_build_object(
         'queue', queue.name, 'reason', reason, 'failures', m.failures,
-        'crashes', m.crashes, 'died_at', now_ms, 'first_error', m.first_error,
-        'last_error', m.last_error,
+        'crashes', m.crashes, 'died_at', now_ms,
+        'first_error', m.errors::json -> 0 ->> 'error', 'last_error', m.last_error,
+        'errors', coalesce(m.errors, '[]')::json,
         'redrives', coalesce((m.origin::json ->> 'redrives')::int, 0)
     )::text)
     into v_ids, v_origins

@@ -33,7 +33,7 @@ begin
         set failures = m.failures + 1,
             attempt = m.attempt + 1,
             leased_at = t.leased_at,
-            first_error = coalesce(m.first_error, t.error),
+            errors = turnabout.with_error(m.errors, m.attempt + 1, v_now, t.error),
             last_error = t.error
         from unnest(
             fail.ids, v_leases, turnabout.leased_times(v_leases), fail.errors, fail.retries,
