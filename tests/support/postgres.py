@@ -265,9 +265,9 @@ def migrate(url: str) -> None:
 
 
 @contextlib.contextmanager
-def migrated(version: int = VERSIONS[-1]) -> Iterator[str]:
+def migrated(version: int = VERSIONS[-1], fill: Fill | None = migrate) -> Iterator[str]:
     """The URL of a fresh database with our tables and functions, of that version or as given."""
-    with fresh_database(_servers.get(0 if GIVEN else version), fill=migrate) as url:
+    with fresh_database(_servers.get(0 if GIVEN else version), fill) as url:
         yield url
 
 

@@ -13,6 +13,7 @@ LINES_MAX = {
     "core": 28_881,
     "slice alembic": 48,
     "slice dev": 2_424,
+    "slice django": 0,
     "slice move": 1_121,
     "slice pipeline": 9_997,
     "slice server": 9_399,

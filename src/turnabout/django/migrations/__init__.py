@@ -1,0 +1,1 @@
+"""Migrations of the app: they bring the schema of the store."""

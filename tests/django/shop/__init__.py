@@ -1,0 +1,1 @@
+"""An app with rows and tasks."""

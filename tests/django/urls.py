@@ -1,0 +1,6 @@
+"""The URLs of the project: the admin's."""
+
+from django.contrib import admin
+from django.urls import path
+
+urlpatterns = [path("admin/", admin.site.urls)]
