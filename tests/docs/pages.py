@@ -100,6 +100,7 @@ class Run:
 
     def _python(self, text: str, line: int) -> str:
         if file := FILE.match(text):
+            Path(file[1]).parent.mkdir(parents=True, exist_ok=True)
             Path(file[1]).write_text(text)
             return ""
         # Padded, so that a traceback tells the line of the page.
