@@ -2,12 +2,14 @@
 
 import os
 import sys
+from importlib import import_module
 from importlib.util import find_spec
 from urllib.parse import parse_qs, urlsplit
 
 if os.environ.get("TURNABOUT_TEST_DRIVER") == "psycopg2":
     # Django takes psycopg 3 where it is: hidden while Django looks, and there for Turnabout.
     sys.modules["psycopg"] = None
+    import_module("django.db.backends.postgresql.base")
 
     del sys.modules["psycopg"]
 

@@ -21,7 +21,7 @@ from turnabout.django.api import (
 )
 from turnabout.django.backend import TurnaboutBackend
 from turnabout.django.results import UNKNOWN_WORKER, error_of, moment, new_result, settle, task_of
-from turnabout.words.errors import UsageError
+from turnabout.words.errors import TurnaboutError, UsageError
 from turnabout.words.payload import JSON
 from turnabout.words.records import Result
 from turnabout.worker import Defer, GiveUp, Message, Worker
@@ -84,7 +84,10 @@ def _is_last(message: Message, error: BaseException) -> bool:
     """Whether the task has failed for good, which the queue's settings decide as they are now."""
     if isinstance(error, (Defer, GiveUp)):
         return isinstance(error, GiveUp)
-    most = message.queue.settings().max_attempts
+    try:
+        most = message.queue.settings().max_attempts
+    except TurnaboutError:  # the database is away: the task's own error is what counts
+        return False
     return most is not None and message.failures + message.crashes + 1 >= most
 
 
@@ -95,5 +98,6 @@ def worker_of(
     backend.install()
     worker = Worker(backend.url, **options)
     for queue in queues:
-        worker.handler(queue, concurrency=concurrency)(TaskRunner(backend))
+        handler = worker.handler(queue, concurrency=concurrency, settings=backend.settings)
+        handler(TaskRunner(backend))
     return worker

@@ -71,8 +71,11 @@ class TurnaboutWorkerCommand(BaseCommand):
         queues = sorted(backend.queues)
         if options["queues"]:
             queues = [name.strip() for name in options["queues"].split(",")]
-            if wrong := sorted(set(queues) - backend.queues):
+            wrong = sorted(set(queues) - backend.queues)
+            if wrong and backend.queues:
                 raise CommandError(f"not in QUEUES of TASKS: {', '.join(wrong)}")
+        if not queues:
+            raise CommandError("QUEUES of TASKS is empty: name some queues, by --queues")
         worker = worker_of(
             backend,
             queues,
