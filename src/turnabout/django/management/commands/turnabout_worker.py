@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import threading
 from argparse import ArgumentParser
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -88,26 +90,24 @@ class TurnaboutWorkerCommand(BaseCommand):
         return worker
 
 
-class _stopped_by_reload:  # noqa: N801 - used as a function is
+@contextmanager
+def _stopped_by_reload(worker: Worker) -> Generator[None]:
     """A block with a worker. Before Django starts the process anew, which would leave tasks to
     their leases, the worker ends them or gives them back.
     """
+    over = threading.Event()
 
-    def __init__(self, worker: Worker) -> None:
-        self._worker = worker
-        self._over = threading.Event()
-
-    def __enter__(self) -> None:
-        autoreload.file_changed.connect(self._changed)
-
-    def __exit__(self, *_: object) -> None:
-        autoreload.file_changed.disconnect(self._changed)
-        self._over.set()
-
-    def _changed(self, file_path: Path, **_: Any) -> None:
+    def changed(file_path: Path, **_: Any) -> None:
         if file_path.suffix == ".py":
-            self._worker.stop()
-            self._over.wait()
+            worker.stop()
+            over.wait()
+
+    autoreload.file_changed.connect(changed)
+    try:
+        yield
+    finally:
+        autoreload.file_changed.disconnect(changed)
+        over.set()
 
 
 Command = TurnaboutWorkerCommand
