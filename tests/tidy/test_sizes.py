@@ -13,14 +13,14 @@ LINES_MAX = {
     "core": 28_881,
     "slice alembic": 48,
     "slice dev": 2_424,
-    "slice django": 0,
+    "slice django": 1_094,
     "slice move": 1_121,
     "slice pipeline": 9_997,
     "slice server": 9_399,
     "slice tasks": 1_208,
     "slice testing": 149,
     "SQL": 12_533,
-    "tests": 62_282,
+    "tests": 63_076,
 }
 SLACK = 200
 """How far below its figure a part may be before the figure has to follow."""

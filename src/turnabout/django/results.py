@@ -51,10 +51,12 @@ def result_of(mq: Turnabout, backend: str, result_id: str) -> Any:
     made.worker_ids.extend([UNKNOWN_WORKER] * message.attempt)
     if isinstance(message, Peeked):
         status = Status.RUNNING if message.state == "leased" else Status.READY
-        made.errors.extend(_errors(message.error, message.origin))
+        made.errors.extend(error_of(one.error) for one in message.errors)
         return settle(made, status=status)
     letter = dead_letter(mq, queue, id_) if message.outcome == "dead" else None
-    made.errors.extend(_errors(message.error, letter and letter.origin))
+    kept = letter.origin.errors if letter and letter.origin else ()
+    texts = [one.error for one in kept] or [message.error]
+    made.errors.extend(error_of(text) for text in texts if text)
     if message.outcome in ("cancelled", "expired") or message.crashes:
         why = f"outcome: {message.outcome}; attempts whose lease ran out: {message.crashes}"
         made.errors.append(_error("turnabout.django.TaskStopped", why))
@@ -152,9 +154,3 @@ def error_of(text: str) -> Any:
 
 def _error(path: str, text: str) -> Any:
     return TaskError(exception_class_path=path, traceback=text)
-
-
-def _errors(last: str | None, origin: Any) -> list[Any]:
-    """The first error and the last one: those between are not kept."""
-    texts = [origin.first_error if origin and origin.failures > 1 else None, last]
-    return [error_of(text) for text in texts if text]
