@@ -29,6 +29,7 @@ from turnabout.words.namespaces import NO_NAMESPACE, plain, stored
 from turnabout.words.value import unchecked
 
 TEXTS = {
+    "AttemptError": {"error"},
     "ChannelDelete": {"channel"},
     "ChannelFull": {"channel"},
     "ChannelPolicy": {"channel"},
@@ -209,6 +210,7 @@ PLAIN: dict[str, Any] = {
     "acks": (),
     "receipts": (),
     "results": (),
+    "errors": (),
     "paused": False,
     **{f.name: f.default for f in dataclasses.fields(policy.QueueSettings) if f.name != "policy"},
     "policy": policy.NO_POLICY,

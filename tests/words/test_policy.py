@@ -14,7 +14,8 @@ from turnabout.words.policy import (
     ON_EXHAUSTED,
     POLICY_COLUMNS,
     SETTINGS_COLUMNS,
-    policy_of,
+    own_policy_of,
+    pause_row,
     policy_row,
     settings_of,
     settings_row,
@@ -62,7 +63,7 @@ SETTINGS = st.builds(
 def test_a_row_keeps_a_policy(policy):
     row = policy_row(policy)
     assert tuple(row) == POLICY_COLUMNS
-    assert policy_of(row, paused=policy.paused, pause_reason=policy.pause_reason) == policy
+    assert own_policy_of({**row, **pause_row(policy)}) == policy
 
 
 @given(SETTINGS)

@@ -71,6 +71,8 @@ RANGES: Mapping[str, Meta] = {
     "ScheduleFire.next_at": _INSTANT,
     "Schedule.every_ms": Meta(ge=EVERY_MS_MIN / 1000, le=limits.DELAY_SECONDS_MAX),
     "Policy.max_concurrency": _WHOLE,
+    "Policy.paused_until": _INSTANT,
+    "PolicySet.pause_ms": _DELAY,
     "Policy.max_size": _WHOLE,
     "Policy.weight": Meta(ge=1, le=1_000),
     "Rate.count": Meta(ge=1, le=1_000_000),

@@ -394,9 +394,6 @@ class PolicySet(Verb[Policy]):
     replace: bool = False
     pause_ms: int | None = None
 
-    def __post_init__(self) -> None:
-        limits.optional_whole(self.pause_ms, "pause_ms", 0, limits.DELAY_SECONDS_MAX * 1000)
-
 
 @value
 class PolicyGet(Verb[Policy]):
