@@ -30,13 +30,15 @@ CALLED = (
 WORKERS = (
     "turnabout",
     "turnabout-no-history",
+    "turnabout-worker",
+    "turnabout-tasks",
     "raw",
     "pgqueuer",
     "procrastinate",
     "graphile-worker",
     "pg-boss",
 )
-"""Frameworks for jobs, and us for comparison; our worker is not measured."""
+"""Frameworks for jobs, and us: by calls, by our worker, by tasks."""
 CONNECTIONS = 4
 PASSING_BACKLOG = 1_000
 MIXED_BACKLOG = 2_000

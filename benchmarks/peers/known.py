@@ -4,6 +4,7 @@ from benchmarks.peers.graphile_worker import GraphileWorker
 from benchmarks.peers.huey import Huey
 from benchmarks.peers.litequeue import Litequeue
 from benchmarks.peers.lonnymq import LonnyMq
+from benchmarks.peers.our_worker import TurnaboutTasks, TurnaboutWorker
 from benchmarks.peers.ours import (
     Turnabout,
     TurnaboutByTwoCalls,
@@ -29,6 +30,8 @@ PEERS: tuple[Peer, ...] = (
     Turnabout(),
     TurnaboutWithoutHistory(),
     TurnaboutByTwoCalls(),
+    TurnaboutWorker(),
+    TurnaboutTasks(),
     Raw(),
     RawCombined(),
     RawGeneric(),
