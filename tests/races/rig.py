@@ -155,7 +155,7 @@ class Hammer:
             if process.poll() is not None and time.monotonic() < self.ends_at:
                 self._start(slot)
 
-    def _drain(self, mq: Any, most_seconds: float = 25) -> bool:
+    def _drain(self, mq: Any, most_seconds: float = 90) -> bool:
         """Let everything end, with workers that no longer play tricks."""
         self._end(signal.SIGKILL)
         self.calm = True

@@ -79,7 +79,7 @@ class Changing(Hammer):
             )
             mq.queue(GONE).create()
 
-    def _drain(self, mq: Any, most_seconds: float = 25) -> bool:
+    def _drain(self, mq: Any, most_seconds: float = 90) -> bool:
         return super()._drain(mq, most_seconds + 8 * SECONDS)
 
     def _crash(self) -> str:

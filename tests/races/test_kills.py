@@ -100,7 +100,7 @@ class Storm(Hammer):
     def _written(self) -> int:
         return self.log.stat().st_size if self.log.exists() else 0
 
-    def _drain(self, mq: Any, most_seconds: float = 25) -> bool:
+    def _drain(self, mq: Any, most_seconds: float = 90) -> bool:
         return super()._drain(mq, most_seconds + 2 * self.kills)
 
     def _look(self) -> None:
