@@ -20,7 +20,7 @@ LINES_MAX = {
     "slice tasks": 1_208,
     "slice testing": 149,
     "SQL": 12_533,
-    "tests": 63_079,
+    "tests": 63_080,
 }
 SLACK = 200
 """How far below its figure a part may be before the figure has to follow."""

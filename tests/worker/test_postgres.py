@@ -57,8 +57,9 @@ def test_the_worker_lives_through_a_crash_of_the_server(server: Any, prefetch: i
             worker.stop()
             stats = await working
         assert seen == set(range(MESSAGES))
-        # The crash voids leases: that work is done again, and nobody is charged for it.
-        assert stats.handled == MESSAGES
+        # The crash voids leases: that work is done again, and nobody is charged for it. An ack
+        # whose answer was lost is repeated, and finds perhaps that the second time is over, too.
+        assert MESSAGES <= stats.handled <= MESSAGES + 10 + prefetch
         assert stats.failed == 0
         assert 0 < stats.lost <= 10 + prefetch
 
