@@ -143,6 +143,36 @@ def test_a_handler_that_hangs_loses_message_and_transaction(
     assert rows(url) == {1}
 
 
+def test_what_is_sent_with_an_ack_is_committed_with_the_rows(
+    url: str, kind: str, queue: Any
+) -> None:
+    queue.send_many(turnabout.message(str(n)) for n in range(2))
+    with turnabout.connect(url) as mq:
+        mq.queue("next").create(max_messages=1)
+    worker = Worker(url, poll_seconds=0.05)
+
+    def then(message: Any) -> dict[str, Any]:
+        return {"next": [turnabout.message(message.text())]}
+
+    def work_in_thread(message: Any, connection: Any) -> None:
+        connection.execute(insert(message.text()))
+        message.ack(then=then(message))
+
+    async def work(message: Any, connection: psycopg.AsyncConnection[Any]) -> None:
+        await connection.execute(insert(message.text()))  # type: ignore[arg-type]
+        await message.ack(then=then(message))
+
+    chosen: Any = work if kind == "postgres-async" else work_in_thread
+    worker.handler("q", transaction=True)(chosen)
+    stats = worker.run(until_empty=True)
+    assert (stats.handled, stats.failed) == (1, 1), "the second one finds no room"
+    assert rows(url) == {0}
+    (left,) = queue.peek()
+    assert (left.text(), "Refused: nothing was done" in left.error) == ("1", True)
+    with turnabout.connect(url) as mq:
+        assert [one.text() for one in mq.queue("next").peek()] == ["0"]
+
+
 def test_endings_that_are_raised_undo_the_rows_too(url: str, kind: str, queue: Any) -> None:
     ids = queue.send_many(turnabout.message(str(n)) for n in range(3)).ids
 

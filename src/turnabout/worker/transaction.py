@@ -10,14 +10,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any, TypeVar, cast
 
 from turnabout import _async, _sync
 from turnabout._sync.shared import Shared
-from turnabout.store import AsyncConnections, ForwardingStore, Store
+from turnabout.store import AsyncConnections, AsyncJoined, ForwardingStore, Joined, Store
 from turnabout.words.entities import Receipt
 from turnabout.words.errors import Unavailable, Uncertain, UsageError
 from turnabout.words.verb import Change
@@ -183,6 +183,13 @@ class _WatchedJoined(ForwardingStore):
         self.changes |= verb.to_notify()
         return answer
 
+    def run_transaction(
+        self, verbs: Sequence[Verb[Any]], *, all_or_none: bool = False
+    ) -> list[Any]:
+        """Verb by verb, each noted."""
+        joined = cast("Joined", self)
+        return Joined.run_transaction(joined, verbs, all_or_none=all_or_none)
+
 
 class _AsyncWatchedJoined(WatchedStore):
     """The same for an `async` handler."""
@@ -194,3 +201,10 @@ class _AsyncWatchedJoined(WatchedStore):
         answer = await super().run(verb)
         self.changes |= verb.to_notify()
         return answer
+
+    async def run_transaction(
+        self, verbs: Sequence[Verb[Any]], *, all_or_none: bool = False
+    ) -> list[Any]:
+        """Verb by verb, each noted."""
+        joined = cast("AsyncJoined", self)
+        return await AsyncJoined.run_transaction(joined, verbs, all_or_none=all_or_none)
