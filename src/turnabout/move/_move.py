@@ -1,8 +1,8 @@
 """The steps of a move, of its plan, and of giving it up.
 
 The file is closed, in one transaction, after all is on PostgreSQL and before that is committed; so
-nobody ever finds the queues on both sides. Whether it was committed says a note there: whoever
-finds a closed file, after whatever has happened, asks for it.
+nobody ever finds the queues on both sides. A note there says that it was committed. The next move
+that finds a closed file asks for the note.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def move(
             report = _find_out(token, file, database, error)
             if report is None:
                 raise
-            return report  # only the answer was lost, or whoever stopped it came too late
+            return report  # only the answer was lost, or the stop came too late
         report = _find_out(token, file, database)
         assert report is not None
         return report
@@ -123,8 +123,8 @@ def _settled(begun: Begun, file: Source, database: Target) -> Moved | None:
     """Bring a closed file to its end: marked as moved if PostgreSQL has the queues, or else open
     again (None).
 
-    Raises: UsageError if it is marked already, or was to go to another database; Busy if whoever
-            closed it still runs.
+    Raises: UsageError if it is marked already, or was to go to another database; Busy if the
+            move that closed it still runs.
     """
     with database.alone():
         report = database.report(begun.token)

@@ -58,7 +58,7 @@ class Target:
 
     @contextmanager
     def alone(self) -> Generator[None]:
-        """One transaction, while no other move writes here; whoever writes inside commits.
+        """One transaction, while no other move writes here. The caller commits what it writes.
 
         Raises: Busy: there is another move.
         """

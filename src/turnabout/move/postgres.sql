@@ -17,7 +17,7 @@ select set_config('synchronous_commit', 'on', true)
 where current_setting('synchronous_commit') = 'off';
 
 -- name: lock
--- One move at a time. Whoever gets the lock sees whether the one before was committed.
+-- One move at a time. With the lock, a move sees whether the one before was committed.
 select pg_try_advisory_xact_lock(hashtextextended('turnabout.move', 0));
 
 -- name: ledger

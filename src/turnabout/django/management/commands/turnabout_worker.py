@@ -31,7 +31,7 @@ class TurnaboutWorkerCommand(BaseCommand):
 
     help = (
         "Runs the tasks of a Turnabout backend. Ctrl-C and SIGTERM stop it cleanly: nothing more "
-        "is taken, tasks may end, and what is left is given back. A second one gives it back at "
+        "is taken, tasks may end, and what is left is given back. A second signal gives it back at "
         "once. For several processes, start it several times."
     )
 
