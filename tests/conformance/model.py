@@ -36,6 +36,9 @@ from turnabout.words import limits
 from turnabout.words.outcomes import Blocked, Cancelled, DeferOutcome, ReleaseOutcome
 from turnabout.words.records import Result
 
+PASSED = LeaseLost("scheduled")
+"""It waits, or its time to live has ended it already: when, is left to the store."""
+
 
 class Model(Sends, Ends, Schedules):
     """All queues of a store. Sending is in `model_sends`, endings are in `model_ends`, what is
@@ -236,6 +239,8 @@ class Model(Sends, Ends, Schedules):
         m = self.queues[name].messages.get(receipt.id)
         if m is None:
             return LeaseLost("gone")
+        if m.has_passed(self.clock()):
+            return PASSED
         if m.status != "leased" or m.attempt != receipt.attempt:
             return LeaseLost(m.status)
         return m

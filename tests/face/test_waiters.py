@@ -280,3 +280,16 @@ def test_what_is_left_over_is_given_back() -> None:
     )
     assert answer == (("a", "b"), None)
     assert source.given_back == ["c"]
+
+
+def test_a_close_during_a_look_is_no_error() -> None:
+    """`Calls that wait return`, whatever their look met in a store that was being closed."""
+
+    class Closing(Planted):
+        async def lease(self, most: int) -> Any:
+            self.is_closed = True
+            raise turnabout.UsageError("this connection was closed")
+
+    source: Any = Closing()
+    waiting = ReceiveGroup(source).wait(1, time.monotonic() + 5, was_empty=False, in_front=False)
+    assert asyncio.run(waiting) == ((), None)

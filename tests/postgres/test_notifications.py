@@ -177,7 +177,10 @@ def test_close_ends_a_wait_quickly(url, name):
         queue = mq.queue(name)
         queue.create()
         calls = [Beside(lambda: queue.receive(wait_seconds=25)) for _ in range(3)]
-        asleep(calls[0])
+        begun = time.monotonic()
+        while sum(map(len, mq._shared.waiters.values())) < len(calls):
+            assert time.monotonic() - begun < AT_ONCE
+            time.sleep(0.01)
         mq.close()
         for call in calls:
             answer = call.answer()

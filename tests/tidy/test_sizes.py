@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.tidy.test_tree import ROOT, sources, text_of
 
 LINES_MAX = {
-    "core": 28_894,
+    "core": 28_895,
     "slice alembic": 48,
     "slice dev": 2_424,
     "slice django": 1_094,
@@ -20,7 +20,7 @@ LINES_MAX = {
     "slice tasks": 1_208,
     "slice testing": 149,
     "SQL": 12_533,
-    "tests": 63_110,
+    "tests": 63_133,
 }
 SLACK = 200
 """How far below its figure a part may be before the figure has to follow."""

@@ -166,7 +166,8 @@ class ReceiveGroup:
         try:
             deliveries, retry_after_ms = await self._source.lease(most)
         except Exception as error:  # noqa: BLE001 - raised again, by everybody in the group
-            self._fail(error)
+            if not self._source.is_closed:  # else they return
+                self._fail(error)
             return False
         self._answered_at = now = time.monotonic()
         self._retry_at = None if retry_after_ms is None else now + retry_after_ms / 1000
