@@ -109,6 +109,10 @@ def test_cancel(run: Runner, opened: turnabout.Turnabout) -> None:
     lines = run("extend", "q", str(message.receipt), "--json").lines()
     assert lines[0]["cancel_requested"] is True
     assert "it is to be cancelled" in run("extend", "q", str(message.receipt)).out
+    assert "NOTE" not in run("peek", "q").out
+    run("extend", "q", str(message.receipt), "--note", "page \x1b[31m12", "--progress", "40")
+    for how in ((), ("--full",)):
+        assert "████······ 40% page \\x1b[31m12" in run("peek", "q", *how).out
     assert run("fail", "q", str(message.receipt), "--json").lines() == [
         {"receipt": str(message.receipt), "outcome": "cancelled"}
     ]

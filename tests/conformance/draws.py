@@ -5,13 +5,14 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tests.support.doors import START
-from turnabout import Policy, Rate, message
+from turnabout import Note, Policy, Rate, message
 from turnabout.words.policy import DEDUP_MODES, DEDUP_SCOPES
 from turnabout.words.records import EVERYTHING, RedriveFilter
 
 CHANNELS = st.sampled_from(["a", "a", "", "ü"])
 DELAYS = st.sampled_from([None, 0, 0, 0.5, 2])
 LEASES = st.sampled_from([None, 0.001, 1, 5])
+NOTES = st.sampled_from([None, None, Note("half", 0.5), Note(progress=1)])
 # All buckets fill in the same time: how much of an old rate's debt stays is left to the store.
 RATES = st.sampled_from([Rate(1, 0.5), Rate(4, 1, 2), Rate(10, 1, 5)])
 POLICIES = st.builds(
@@ -124,7 +125,7 @@ SETTLINGS = st.one_of(
         st.tuples(st.sampled_from([0, 0, 700]), st.sampled_from([None, b"s", b"t"])),
     ),
     st.tuples(st.just("release"), ONCE),
-    st.tuples(st.just("extend"), LEASES),
+    st.tuples(st.just("extend"), st.tuples(LEASES, NOTES)),
     st.tuples(st.just("forge"), st.integers(-1, 2)),
 )
 CLEARED = st.tuples(st.sampled_from(["done", "failed", "all"]), st.sampled_from([None, 1, 1, 3]))

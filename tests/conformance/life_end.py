@@ -32,8 +32,8 @@ class LooksBack:
                     assert (ending and ending.outcome) == row, (number, ending)
                 else:
                     assert ending is not None, number
-                    story = (ending.outcome, ending.attempt, ending.error, ending.result)
-                    assert story == (row.outcome, row.attempt, row.error, row.result)
+                    for told in ("outcome", "attempt", "error", "result", "note"):
+                        assert getattr(ending, told) == getattr(row, told), told
 
     def compare_channels(self, name: str) -> None:
         self.model.compare_channels(name, self.queue(name).channels())

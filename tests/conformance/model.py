@@ -25,6 +25,7 @@ from turnabout import (
     Extended,
     Failure,
     LeaseLost,
+    Note,
     Policy,
     QueueSettings,
     Rate,
@@ -274,12 +275,17 @@ class Model(Sends, Ends, Schedules):
         self.queues[name].tell("deferred", m, m.at)
         return None
 
-    def extend(self, name: str, receipt: Receipt, lease_ms: int | None) -> Extended | LeaseLost:
+    def extend(
+        self, name: str, receipt: Receipt, lease_ms: int | None, note: Note | None
+    ) -> Extended | LeaseLost:
         if isinstance(m := self._held(name, receipt), LeaseLost):
             return m
         if lease_ms is None:
             lease_ms = round(self.queues[name].settings.lease_seconds * 1000)
         m.at = max(m.at, self.clock() + lease_ms)
+        if note is not None:
+            m.note = note
+            self.queues[name].tell("noted", m)
         return Extended(m.at, m.cancel_requested)
 
     def fail(
@@ -324,6 +330,7 @@ class Model(Sends, Ends, Schedules):
             assert (p.crashes, p.saved_state, p.error) == (m.crashes, m.state, m.last_error)
             assert (p.origin, p.errors) == (m.origin, m.errors)
             assert (p.expires_at, p.cancel_requested) == (m.expires_at, m.cancel_requested)
+            assert p.note == m.note
             if limits.FOREVER_MS > m.at > now:
                 assert p.due_at == m.at
         leased = sum(m.status == "leased" for m in queue.messages.values())

@@ -27,7 +27,7 @@ class Ends:
         at = None if outcome == "expired" else self.clock()
         if queue.keeps(outcome):
             story = (m.attempt, m.failures, m.crashes, m.last_error)
-            queue.history.append(Row(m.id, m.channel, outcome, at, *story, result))
+            queue.history.append(Row(m.id, m.channel, outcome, at, *story, result, m.note))
 
     def _charge(
         self, queue: Queue, m: Message, what: str, *, retry: bool = True
@@ -162,7 +162,7 @@ class Ends:
             ours[told.id].append(told)
         for e in events:
             assert (e.id, e.channel, e.attempt) != (None, None, None)
-            told = Told(e.id or 0, e.kind, e.channel or "", e.attempt or 0, e.due_at)
+            told = Told(e.id or 0, e.kind, e.channel or "", e.attempt or 0, e.due_at, e.note)
             theirs[told.id].append(told)
         assert theirs.keys() == ours.keys()
         for number, story in ours.items():
@@ -209,7 +209,7 @@ class Ends:
 
 
 def _told(row: Row | HistoryEntry) -> tuple[Any, ...]:
-    story = (row.attempt, row.failures, row.crashes, row.error, row.result)
+    story = (row.attempt, row.failures, row.crashes, row.error, row.result, row.note)
     return row.id, row.channel, row.outcome, *story
 
 

@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
-from turnabout import AttemptError, Origin, Policy, QueueSettings
+from turnabout import AttemptError, Note, Origin, Policy, QueueSettings
 from turnabout.words.records import Result
 
 
@@ -29,6 +29,7 @@ class Message:
     origin: Origin | None = None
     expires_at: int | None = None
     cancel_requested: bool = False
+    note: Note | None = None
 
     @property
     def place(self) -> tuple[int, int]:
@@ -52,6 +53,7 @@ class Row:
     crashes: int
     error: str | None
     result: Result | None = None
+    note: Note | None = None
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,7 @@ class Told:
     channel: str
     attempt: int
     due_at: int | None
+    note: Note | None
 
 
 @dataclass
@@ -106,7 +109,7 @@ class Queue:
     def tell(self, kind: str, m: Message, due_at: int | None = None) -> None:
         """An event of it, if the queue wants all."""
         if self.settings.events == "all":
-            self.events.append(Told(m.id, kind, m.channel, m.attempt, due_at))
+            self.events.append(Told(m.id, kind, m.channel, m.attempt, due_at, m.note))
 
     def keeps(self, outcome: str) -> bool:
         """Whether an ending so leaves a row."""

@@ -197,6 +197,11 @@ class ExtendShortens(Mutant):
         return outcomes
 
 
+class NoteForgotten(Mutant):
+    def extend(self, verb: v.Extend) -> Any:
+        return self.store.run(dataclasses.replace(verb, note=None))
+
+
 class OneSlotTooMany(Mutant):
     def policy_set(self, verb: v.PolicySet) -> Any:
         return self._more("max_concurrency", verb)

@@ -4,7 +4,7 @@ import pytest
 
 from tests.conformance.steps import is_empty, one, sent, taken
 from tests.support.each import each
-from turnabout import Acked, Extended, LeaseLost, Receipt, UsageError
+from turnabout import Acked, Extended, LeaseLost, Note, Receipt, UsageError
 
 
 def test_a_lease_runs_anew_from_now(queue, clock):
@@ -78,3 +78,45 @@ def test_a_wrong_lease_is_refused(queue, seconds):
     sent(queue, "a")
     with pytest.raises(UsageError):
         one(queue).extend(lease_seconds=seconds)
+
+
+def test_what_a_worker_notes_is_shown_wherever_the_message_is(queue):
+    queue.update(events="all", history_seconds=60)
+    sent(queue, "a", "b")
+    cursor = queue.events_cursor()
+    first, second = queue.receive(2)
+    assert [p.note for p in queue.peek()] == [None, None]
+    first.extend(note="starts")
+    assert [p.note for p in queue.peek()] == [Note("starts"), None]
+    queue.extend([first, second], note=Note("page 12", 0.4))
+    first.extend()
+    assert [p.note for p in queue.peek()] == [Note("page 12", 0.4)] * 2, "it stays until the next"
+    first.ack()
+    second.fail("broken", retry=False)
+    assert [e.note for e in queue.history().entries] == [Note("page 12", 0.4)] * 2
+    assert [e.note for e in queue.wait([first.id, second.id])] == [Note("page 12", 0.4)] * 2
+    told = [
+        (e.id, e.note, e.attempt)
+        for e in queue.events(after=cursor, idle_seconds=0)
+        if e.kind == "noted"
+    ]
+    assert told == [
+        (first.id, Note("starts"), 1),
+        (first.id, Note("page 12", 0.4), 1),
+        (second.id, Note("page 12", 0.4), 1),
+    ]
+
+
+def test_a_stale_receipt_notes_nothing(queue, clock):
+    sent(queue, "a")
+    stale = one(queue, lease_seconds=1)
+    clock.advance(2)
+    one(queue)
+    assert stale.extend(note="late") == LeaseLost("leased")
+    assert [p.note for p in queue.peek()] == [None]
+
+
+@each("note", [("x" * 1025,), ("a\0b",), ("\ud800",), ("", 1.01), ("", -1), ("", True), (5,)])
+def test_a_wrong_note_is_refused(queue, note):
+    with pytest.raises(UsageError):
+        Note(*note)

@@ -120,17 +120,27 @@ def test_the_command_line_runs_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyP
             @tasks.task(queue="orders")
             def ship(order: int) -> str:
                 return f"shipped {order}"
+
+            if __name__ == "__main__":  # a worker knows it as shop.ship nevertheless
+                ship.enqueue(8)
         """),
         encoding="utf-8",
     )
     monkeypatch.chdir(tmp_path)
     assert "Sent" in turnabout_("send", "orders", '{"order": 7}', "--header", "task=shop.ship")
-    assert "Done: 1 handled" in turnabout_("worker", "shop:tasks", "--until-empty")
+    python("shop.py")
+    python("-m", "shop")
+    assert "Done: 3 handled" in turnabout_("worker", "shop:tasks", "--until-empty")
 
 
 def turnabout_(*words: str) -> str:
     """What the command line prints."""
-    command = [sys.executable, "-m", "turnabout", *words, "--url", "sqlite:///app.db"]
+    return python("-m", "turnabout", *words, "--url", "sqlite:///app.db")
+
+
+def python(*words: str) -> str:
+    """What a program prints."""
+    command = [sys.executable, *words]
     source = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run(command, check=True, capture_output=True, text=True, env=source)
     return done.stdout

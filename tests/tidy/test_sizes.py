@@ -10,17 +10,17 @@ from pathlib import Path
 from tests.tidy.test_tree import ROOT, sources, text_of
 
 LINES_MAX = {
-    "core": 28_895,
+    "core": 29_027,
     "slice alembic": 48,
     "slice dev": 2_424,
     "slice django": 1_094,
     "slice move": 1_121,
     "slice pipeline": 9_997,
     "slice server": 9_399,
-    "slice tasks": 1_208,
+    "slice tasks": 1_222,
     "slice testing": 149,
-    "SQL": 12_533,
-    "tests": 63_133,
+    "SQL": 12_556,
+    "tests": 63_193,
 }
 SLACK = 200
 """How far below its figure a part may be before the figure has to follow."""

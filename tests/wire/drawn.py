@@ -56,7 +56,8 @@ NUMBERS: Mapping[str, st.SearchStrategy[int]] = {
     "per_second": st.integers(1, 1_000_000),
 }
 DURATIONS = {"every_ms": st.integers(1_000, 366 * 86_400_000)}
-SECONDS = {"backoff_jitter": st.integers(0, 100).map(lambda n: n / 100)}
+PERCENT = st.integers(0, 100).map(lambda n: n / 100)
+SECONDS = {"backoff_jitter": PERCENT, "progress": PERCENT}
 
 
 def drawn(hint: Any, name: str = "") -> st.SearchStrategy[Any]:

@@ -24,6 +24,7 @@ from turnabout.words.entities import (
     Deferral,
     Delivery,
     Failure,
+    Note,
     Outgoing,
     Receipt,
     Shard,
@@ -220,14 +221,18 @@ class AsyncQueue(AsyncQueueAdmin):
         which: Iterable[AsyncMessage | Receipt],
         *,
         lease_seconds: float | None = None,
+        note: Note | str | None = None,
     ) -> tuple[o.ExtendOutcome, ...]:
         """Keep these for longer, counted from now; a lease is never made shorter.
+
+        note: shown by peek, events and, once they have ended, history and endings.
 
         Outcomes per receipt, same order: Extended, which says whether a cancel was requested;
                                           LeaseLost.
         """
         lease_ms = None if lease_seconds is None else limits.lease_ms(lease_seconds)
-        return await self._store.run(v.Extend(self.name, receipts_of(which), lease_ms))
+        said = Note(note) if isinstance(note, str) else note
+        return await self._store.run(v.Extend(self.name, receipts_of(which), lease_ms, said))
 
     async def release(
         self, which: Iterable[AsyncMessage | Receipt]
@@ -380,12 +385,16 @@ class AsyncMessage(DeliveredMessage):
         self.is_settled = True
         return outcome
 
-    async def extend(self, *, lease_seconds: float | None = None) -> o.ExtendOutcome:
-        """Keep it for longer, counted from now.
+    async def extend(
+        self, *, lease_seconds: float | None = None, note: Note | str | None = None
+    ) -> o.ExtendOutcome:
+        """Keep it for longer, counted from now, and note how far the work has come.
 
         Outcomes: Extended, with `cancel_requested` if that was requested; LeaseLost.
         """
-        (outcome,) = await self._queue.extend((self.receipt,), lease_seconds=lease_seconds)
+        (outcome,) = await self._queue.extend(
+            (self.receipt,), lease_seconds=lease_seconds, note=note
+        )
         if isinstance(outcome, o.Extended):
             self._cancel_requested = outcome.cancel_requested
         return outcome

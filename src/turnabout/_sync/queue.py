@@ -21,6 +21,7 @@ from turnabout.words.entities import (
     Deferral,
     Delivery,
     Failure,
+    Note,
     Outgoing,
     Receipt,
     Shard,
@@ -217,14 +218,18 @@ class Queue(QueueAdmin):
         which: Iterable[Message | Receipt],
         *,
         lease_seconds: float | None = None,
+        note: Note | str | None = None,
     ) -> tuple[o.ExtendOutcome, ...]:
         """Keep these for longer, counted from now; a lease is never made shorter.
+
+        note: shown by peek, events and, once they have ended, history and endings.
 
         Outcomes per receipt, same order: Extended, which says whether a cancel was requested;
                                           LeaseLost.
         """
         lease_ms = None if lease_seconds is None else limits.lease_ms(lease_seconds)
-        return self._store.run(v.Extend(self.name, receipts_of(which), lease_ms))
+        said = Note(note) if isinstance(note, str) else note
+        return self._store.run(v.Extend(self.name, receipts_of(which), lease_ms, said))
 
     def release(
         self, which: Iterable[Message | Receipt]
@@ -377,12 +382,16 @@ class Message(DeliveredMessage):
         self.is_settled = True
         return outcome
 
-    def extend(self, *, lease_seconds: float | None = None) -> o.ExtendOutcome:
-        """Keep it for longer, counted from now.
+    def extend(
+        self, *, lease_seconds: float | None = None, note: Note | str | None = None
+    ) -> o.ExtendOutcome:
+        """Keep it for longer, counted from now, and note how far the work has come.
 
         Outcomes: Extended, with `cancel_requested` if that was requested; LeaseLost.
         """
-        (outcome,) = self._queue.extend((self.receipt,), lease_seconds=lease_seconds)
+        (outcome,) = self._queue.extend(
+            (self.receipt,), lease_seconds=lease_seconds, note=note
+        )
         if isinstance(outcome, o.Extended):
             self._cancel_requested = outcome.cancel_requested
         return outcome

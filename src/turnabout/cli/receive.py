@@ -220,7 +220,7 @@ def peek(app: App, queue: str, limit: int, full: bool, **which: Any) -> None:
         for message in found:
             app.say(message, "" if app.as_json else _peeked(message))
     elif found:
-        told = (("LAST ERROR", _error), ("DIED OF", _cause))
+        told = (("NOTE", _note), ("LAST ERROR", _error), ("DIED OF", _cause))
         more = [(head, tell, str) for head, tell in told if any(map(tell, found))]
         _show.out(_show.table([*MESSAGES, *more], found))
     if app.as_json:
@@ -230,6 +230,13 @@ def peek(app: App, queue: str, limit: int, full: bool, **which: Any) -> None:
         _show.note(f"No such message in {queue}." if asked else f"{queue} is empty.")
     elif len(found) == limit:
         _show.note(_show.dim(f"There may be more: --after-id {found[-1].id}"))
+
+
+def _note(message: Peeked) -> str:
+    if message.note is None:
+        return ""
+    share, text = message.note.progress, _show.clean(message.note.text)
+    return text if share is None else f"{_show.bar(share)} {share:.0%} {text}".rstrip()
 
 
 def _peeked(message: Peeked) -> str:
@@ -247,4 +254,6 @@ def _peeked(message: Peeked) -> str:
         head.append(f"expires {_show.when(message.expires_at)}")
     if message.cancel_requested:
         head.append(_show.yellow("to be cancelled"))
+    if message.note is not None:
+        head.append(_note(message))
     return _message(head, message, message.saved_state, message.errors)

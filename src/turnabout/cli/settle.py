@@ -19,7 +19,7 @@ from turnabout.cli._kinds import DURATION, MESSAGE_ID, QUEUE, RECEIPT, Kind
 from turnabout.cli._lines import Shape
 from turnabout.words import limits
 from turnabout.words import outcomes as o
-from turnabout.words.entities import Deferral, Failure, Receipt
+from turnabout.words.entities import Deferral, Failure, Note, Receipt
 from turnabout.words.records import Ending, Result
 
 if TYPE_CHECKING:
@@ -121,16 +121,32 @@ def fail(
 
 
 @command(
-    "extend", "turnabout extend emails 4711.1 --lease 10m", json=lines(o.ExtendOutcome, "receipt")
+    "extend",
+    "turnabout extend emails 4711.1 --lease 10m",
+    "turnabout extend emails 4711.1 --note 'page 12' --progress 40",
+    json=lines(o.ExtendOutcome, "receipt"),
 )
 @RECEIPTS
 @option("--lease", "From now; unless given, as the queue says.", DURATION)
-def extend(app: App, queue: str, receipts: Receipts, lease: float | None) -> None:
-    """Keep the leases of messages of QUEUE for longer.
+@option("--note", "What is being done, for whoever looks.", default="", show_default=False)
+@option("--progress", "How much of it is done, in percent.", click.FloatRange(0, 100))
+def extend(
+    app: App,
+    queue: str,
+    receipts: Receipts,
+    lease: float | None,
+    note: str,
+    progress: float | None,
+) -> None:
+    """Keep the leases of messages of QUEUE for longer, and note how far the work has come.
 
-    The time counts from now, and never makes a lease shorter.
+    The time counts from now, and never makes a lease shorter. `turnabout peek` and events show the
+    note, and history, once the message has ended.
     """
-    _run(app, queue, receipts, lambda q, some: q.extend(some, lease_seconds=lease))
+    said = None
+    if note or progress is not None:
+        said = Note(note, None if progress is None else progress / 100)
+    _run(app, queue, receipts, lambda q, some: q.extend(some, lease_seconds=lease, note=said))
 
 
 @command("release", "turnabout release emails 4711.1", json=lines(o.ReleaseOutcome, "receipt"))

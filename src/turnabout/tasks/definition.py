@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from turnabout.tasks.arguments import Arguments
@@ -22,6 +24,18 @@ if TYPE_CHECKING:
 
 TASK = "task"
 """The header with the task's name."""
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """Module and function; where its module is the program itself, as a worker imports that."""
+    module = function.__module__
+    if module == "__main__":
+        main = sys.modules[module]
+        if main.__spec__ is not None:  # python -m
+            module = main.__spec__.name
+        elif file := getattr(main, "__file__", None):
+            module = Path(file).stem
+    return f"{module}.{function.__qualname__}"
 
 
 @dataclass(frozen=True, slots=True)

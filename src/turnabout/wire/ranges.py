@@ -45,6 +45,7 @@ RANGES: Mapping[str, Meta] = {
     "Shard.count": Meta(ge=1, le=1_024),
     "Turn.served": Meta(ge=0, le=limits.ID_MAX),
     "Extend.lease_ms": _LEASE,
+    "Note.progress": Meta(ge=0, le=1),
     "Deferral.delay_ms": _DELAY,
     "Failure.delay_ms": _DELAY,
     "Peek.limit": _PAGE,

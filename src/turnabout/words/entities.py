@@ -23,7 +23,7 @@ from turnabout.words.policy import (
     Policy,
     QueueSettings,
 )
-from turnabout.words.value import value
+from turnabout.words.value import unchecked, value
 from turnabout.words.verb import OriginJson, QueueName
 
 State = Literal["scheduled", "ready", "leased"]
@@ -190,6 +190,26 @@ class Delivery(NamedTuple):
 
 
 @value
+class Note:
+    """What a worker says while it works: a text, and how far it has come, from 0 to 1."""
+
+    text: str = ""
+    progress: float | None = None
+
+    def __post_init__(self) -> None:
+        limits.utf8(self.text, "a note's text")
+        if len(self.text) > limits.NOTE_CHARS_MAX:
+            raise UsageError(
+                f"a note has at most {limits.NOTE_CHARS_MAX:,} characters, not {len(self.text):,}"
+            )
+        limits.progress(self.progress)
+
+    def __str__(self) -> str:
+        percent = "" if self.progress is None else f"{self.progress:.0%}"
+        return f"{percent} {self.text}".strip()
+
+
+@value
 class AttemptError:
     """How an attempt failed."""
 
@@ -225,6 +245,21 @@ def origin_of(text: str | None) -> Origin | None:
     return Origin(**story)
 
 
+def note_of(text: str | None) -> Note | None:
+    """A note as stores keep it."""
+    if text is None:
+        return None
+    said = json.loads(text)
+    return unchecked(Note, {"text": said["text"], "progress": said["progress"]})
+
+
+def kept_note(note: Note | None) -> str | None:
+    """A note as stores keep it."""
+    if note is None:
+        return None
+    return json.dumps({"text": note.text, "progress": note.progress}, ensure_ascii=False)
+
+
 def errors_of(kept: Sequence[Mapping[str, Any]] | None) -> tuple[AttemptError, ...]:
     """The errors of a message's attempts as stores keep them."""
     return tuple(AttemptError(**one) for one in kept or ())
@@ -257,6 +292,8 @@ class Peeked:
     """It is leased, the lease has run out, and nobody has looked since."""
     errors: tuple[AttemptError, ...] = ()
     """Of each attempt that failed in this queue; of more than ten the first, and the last nine."""
+    note: Note | None = None
+    """What its worker said last."""
 
     @property
     def kept_bytes(self) -> int:

@@ -28,6 +28,7 @@ ERRORS_MAX = 10
 RESULT_BYTES_MAX = 1024 * 1024
 DEDUP_KEY_BYTES_MAX = 255
 REASON_CHARS_MAX = 1024
+NOTE_CHARS_MAX = 1024
 OWNER_CHARS_MAX = 255
 POSITION_BYTES_MAX = 1_000_000
 """A place in the log; on SQLite it names each queue."""
@@ -197,6 +198,14 @@ def error_text(text: object) -> str:
         return clean
     half = ERROR_CHARS_MAX // 2 - 40
     return f"{clean[:half]}\n… {len(clean) - 2 * half:,} characters cut …\n{clean[-half:]}"
+
+
+def progress(value: object) -> None:
+    """None, or a share from 0 to 1."""
+    if value is None:
+        return
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value <= 1:
+        raise UsageError(f"a note's progress is a number from 0 to 1, not {shown(value)}")
 
 
 def whole(value: object, what: str, least: int, most: int) -> int:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
 
 from turnabout.words import limits
+from turnabout.words.entities import Note
 from turnabout.words.errors import UsageError
 from turnabout.words.payload import decode_json, decode_text
 from turnabout.words.value import value
@@ -18,7 +19,16 @@ Outcome = Literal["done", "dead", "cancelled", "expired"]
 OUTCOMES: tuple[str, ...] = get_args(Outcome)
 
 EventKind = Literal[
-    "created", "leased", "deferred", "failed", "done", "dead", "cancelled", "expired", "changed"
+    "created",
+    "leased",
+    "noted",
+    "deferred",
+    "failed",
+    "done",
+    "dead",
+    "cancelled",
+    "expired",
+    "changed",
 ]
 
 
@@ -54,6 +64,7 @@ class Ending:
     crashes: int = 0
     error: str | None = None
     result: Result | None = None
+    note: Note | None = None
 
 
 @value
@@ -75,6 +86,7 @@ class HistoryEntry:
     payload: bytes | None = None
     content_type: str | None = None
     headers: Mapping[str, str] | None = None
+    note: Note | None = None
 
     @property
     def kept_bytes(self) -> int:
@@ -120,6 +132,8 @@ class Event:
     attempt: int | None = None
     due_at: int | None = None
     """When it is due (created, deferred, failed), or the lease ends (leased); else None."""
+    note: Note | None = None
+    """What its worker said last."""
     cursor: str | None = None
     """Asks for what comes after this event; the page's own is that of its last event."""
 

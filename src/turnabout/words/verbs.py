@@ -20,6 +20,7 @@ from turnabout.words.entities import (
     ChannelStats,
     Deferral,
     Failure,
+    Note,
     Outgoing,
     Peeked,
     QueueEntry,
@@ -146,7 +147,9 @@ class Fail(Verb[tuple[o.FailOutcome, ...]]):
 
 @value
 class Extend(Verb[tuple[o.ExtendOutcome, ...]]):
-    """Leases run for `lease_ms` from now; never shorter than they run already."""
+    """Leases run for `lease_ms` from now; never shorter than they run already. A note stays with
+    the messages until the next one.
+    """
 
     scope = "consume"
     items = RECEIPTS
@@ -154,6 +157,7 @@ class Extend(Verb[tuple[o.ExtendOutcome, ...]]):
     queue: QueueName
     receipts: tuple[Receipt, ...]
     lease_ms: int | None = None
+    note: Note | None = None
 
 
 @value

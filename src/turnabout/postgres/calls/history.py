@@ -10,6 +10,7 @@ from typing import Any
 
 from turnabout.postgres.call import Call, Now, Rows, call, each, in_room, one
 from turnabout.words import verbs as v
+from turnabout.words.entities import note_of
 from turnabout.words.errors import UsageError
 from turnabout.words.limits import shown
 from turnabout.words.outcomes import Cleared
@@ -56,8 +57,8 @@ def _ending(id_: int, outcome: Any, *row: Any) -> Ending | None:
         return None
     if outcome == "unknown":
         return Ending(id_, outcome)
-    *plain, data, content_type, _, _ = row
-    return Ending(id_, outcome, *plain, result=_result(data, content_type))
+    *plain, data, content_type, note, _, _ = row
+    return Ending(id_, outcome, *plain, result=_result(data, content_type), note=note_of(note))
 
 
 def _history_parameters(verb: v.History, now: Now) -> Sequence[Any]:
@@ -77,7 +78,7 @@ def _history(verb: v.History, rows: Rows) -> HistoryPage:
 
 
 def _entry(*row: Any) -> HistoryEntry:
-    *plain, data, result_type, payload, content_type, headers, _, _, _ = row
+    *plain, data, result_type, payload, content_type, headers, note, _, _, _ = row
     kept: Any = None
     if content_type is not None:  # the payload was kept
         kept = {} if headers is None else json.loads(headers)
@@ -87,6 +88,7 @@ def _entry(*row: Any) -> HistoryEntry:
         payload=payload,
         content_type=content_type,
         headers=kept,
+        note=note_of(note),
     )
 
 
@@ -105,8 +107,8 @@ def _events(verb: v.Events, rows: Rows) -> EventPage:
     if verb.cursor is None:
         return EventPage((), rows[0][0])
     events = tuple(
-        Event(kind, verb.queue, at, id_, channel, attempt, due_at, cursor)
-        for cursor, kind, at, id_, channel, attempt, due_at in rows
+        Event(kind, verb.queue, at, id_, channel, attempt, due_at, note_of(note), cursor)
+        for cursor, kind, at, id_, channel, attempt, due_at, note in rows
     )
     return EventPage(events, rows[-1][0] if rows else verb.cursor)
 

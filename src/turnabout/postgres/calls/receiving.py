@@ -16,7 +16,15 @@ from turnabout.postgres.calls.settling import (
 )
 from turnabout.postgres.everyday import EACH, IN_TURN, LINE, everyday
 from turnabout.words import verbs as v
-from turnabout.words.entities import NO_HEADERS, Delivery, Peeked, Turn, errors_of, origin_of
+from turnabout.words.entities import (
+    NO_HEADERS,
+    Delivery,
+    Peeked,
+    Turn,
+    errors_of,
+    note_of,
+    origin_of,
+)
 from turnabout.words.outcomes import Acked, AckOutcome, Received
 
 _ACKED = Acked()
@@ -105,7 +113,7 @@ def _receive_answer(verb: v.Receive, rows: Rows) -> Received:
 
 
 def _peeked(*row: Any) -> Peeked:
-    *plain, headers, state, error, origin, expires_at, wish, ran_out, errors, _, _ = row
+    *plain, headers, state, error, origin, expires_at, wish, ran_out, errors, note, _, _ = row
     return Peeked(
         *plain,
         headers=NO_HEADERS if headers is None else json.loads(headers),
@@ -116,6 +124,7 @@ def _peeked(*row: Any) -> Peeked:
         cancel_requested=wish,
         ran_out=ran_out,
         errors=errors_of(None if errors is None else json.loads(errors)),
+        note=note_of(note),
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from turnabout.postgres.call import Call, Now, Rows, call, in_order
 from turnabout.postgres.everyday import everyday
 from turnabout.words import verbs as v
-from turnabout.words.entities import Receipt
+from turnabout.words.entities import Receipt, kept_note
 from turnabout.words.errors import BrokenInvariant
 from turnabout.words.outcomes import (
     Acked,
@@ -154,7 +154,7 @@ def _fail_parameters(verb: v.Fail, now: Now) -> Sequence[Any]:
 def _extend_parameters(verb: v.Extend, now: Now) -> Sequence[Any]:
     receipts = verb.receipts
     named = (_ids(receipts), _attempts(receipts))
-    return verb.queue, *named, verb.lease_ms, now, _leases(receipts)
+    return verb.queue, *named, verb.lease_ms, now, _leases(receipts), kept_note(verb.note)
 
 
 def _deferred(at: int, now: Any, what: str | None) -> DeferOutcome:
@@ -218,7 +218,7 @@ CALLS: dict[type[Any], Call] = {
     ),
     v.Extend: call(
         "select * from turnabout.extend($queue::text, $ids::bigint[], $attempts::int[],"
-        " $lease_ms::bigint, $now::bigint, $leases::bigint[])",
+        " $lease_ms::bigint, $now::bigint, $leases::bigint[], $note::text)",
         in_order(_extended),
         _extend_parameters,
         repeatable=True,

@@ -91,6 +91,11 @@ create domain turnabout.day_part as bigint constraint a_rates_period_is_1_ms_to_
 create domain turnabout.interval_us as bigint constraint an_interval_is_above_0 check (value > 0);
 create domain turnabout.weight as int constraint a_weight_is_1_to_1000
     check (value between 1 and 1000);
+create domain turnabout.note as text constraint a_note_has_a_text_and_a_progress check (
+    value is null or octet_length(value) <= 8192
+    and coalesce(jsonb_path_match(value::jsonb, '$.text.type() == "string"
+        && ($.progress == null || $.progress >= 0 && $.progress <= 1)'), false)
+);
 create domain turnabout.reason as text constraint a_reason_has_at_most_1024_characters
     check (length(value) <= 1024);
 
@@ -204,7 +209,8 @@ create table turnabout.message (
     state bytea,
     errors text,  -- of its attempts, as JSON: [{"attempt", "at", "error"}]
     last_error text,
-    origin text
+    origin text,
+    note text  -- of its last worker, as JSON: {"text", "progress"}
 ) with (
     autovacuum_vacuum_scale_factor = 0.02,
     autovacuum_vacuum_insert_scale_factor = 0.2,

@@ -20,6 +20,7 @@ create table turnabout.history (
     payload bytea,
     content_type text,
     headers text,
+    note text,
     xid xid8 not null default pg_current_xact_id()
 ) partition by range (finished_at);
 
@@ -92,7 +93,8 @@ create table turnabout.event (
     queue_id int not null,
     attempt int not null,
     kind text not null,
-    channel text collate "C" not null
+    channel text collate "C" not null,
+    note text
 ) with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 
 alter table turnabout.event replica identity full;

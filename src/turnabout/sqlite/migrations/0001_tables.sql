@@ -103,6 +103,7 @@ create table turnabout_message (
   errors text,  -- of its attempts, as JSON: [{"attempt", "at", "error"}]
   last_error text,
   origin text,
+  note text,  -- of its last worker, as JSON: {"text", "progress"}
   state blob,
   headers text,
   content_type text not null,
@@ -225,6 +226,7 @@ create table turnabout_history (
   payload blob,
   content_type text,
   headers text,
+  note text,
   primary key (queue_id, seq)
 ) strict, without rowid;
 
@@ -264,7 +266,8 @@ create table turnabout_event (
   due_at integer,
   attempt integer not null,
   kind text not null,
-  channel text not null
+  channel text not null,
+  note text
 ) strict;
 
 create index turnabout_event_order on turnabout_event (queue_id);

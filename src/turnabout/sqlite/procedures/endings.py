@@ -10,6 +10,7 @@ from turnabout.sqlite._connection import Connection
 from turnabout.sqlite._statements import statements
 from turnabout.sqlite.procedures import _floor, _queue
 from turnabout.sqlite.procedures._rows import in_room, value_of
+from turnabout.words.entities import note_of
 from turnabout.words.errors import UsageError
 from turnabout.words.limits import ID_MAX, shown
 from turnabout.words.outcomes import Cleared
@@ -95,14 +96,16 @@ def _place(cursor: str | None) -> tuple[int, int]:
 
 
 def _ending(row: sqlite3.Row) -> Ending:
-    return value_of(Ending, row, result=_result(row))
+    return value_of(Ending, row, result=_result(row), note=note_of(row["note"]))
 
 
 def _entry(row: sqlite3.Row) -> HistoryEntry:
     headers: Any = None
     if row["content_type"] is not None:  # the payload was kept
         headers = {} if row["headers"] is None else json.loads(row["headers"])
-    return value_of(HistoryEntry, row, result=_result(row), headers=headers)
+    return value_of(
+        HistoryEntry, row, result=_result(row), headers=headers, note=note_of(row["note"])
+    )
 
 
 def _result(row: sqlite3.Row) -> Result | None:

@@ -6,6 +6,7 @@ from turnabout.sqlite._connection import Connection
 from turnabout.sqlite._statements import statements
 from turnabout.sqlite.procedures import _queue
 from turnabout.sqlite.procedures._rows import value_of
+from turnabout.words.entities import note_of
 from turnabout.words.errors import UsageError
 from turnabout.words.limits import shown
 from turnabout.words.records import Event, EventPage
@@ -22,7 +23,14 @@ def events(connection: Connection, verb: Events, _now: int) -> EventPage:
         return EventPage((), "0" if last is None else str(last["seq"]))
     parameters = {"queue": queue["id"], "after": _number(verb.cursor), "most": verb.limit}
     found = tuple(
-        value_of(Event, row, queue=verb.queue, id=row["message_id"], cursor=str(row["seq"]))
+        value_of(
+            Event,
+            row,
+            queue=verb.queue,
+            id=row["message_id"],
+            cursor=str(row["seq"]),
+            note=note_of(row["note"]),
+        )
         for row in connection.execute(_SQL["after"], parameters)
     )
     return EventPage(found, found[-1].cursor or "" if found else verb.cursor)

@@ -21,6 +21,7 @@ from turnabout.words.entities import (
     QueueStats,
     State,
     errors_of,
+    note_of,
     origin_of,
 )
 from turnabout.words.errors import QueueNotFound
@@ -170,6 +171,7 @@ def _peeked(row: sqlite3.Row, now: int) -> Peeked:
         error=row["last_error"],
         origin=origin_of(row["origin"]),
         errors=errors_of(json.loads(row["errors"] or "[]")),
+        note=note_of(row["note"]),
         cancel_requested=bool(row["cancel_requested"]),
         ran_out=state == "leased" and row["at"] <= now,
     )

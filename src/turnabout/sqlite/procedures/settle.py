@@ -19,7 +19,7 @@ from turnabout.sqlite._statements import among, statements
 from turnabout.sqlite.procedures import _channel, _events, _finish, _queue, _queue_limits
 from turnabout.sqlite.procedures._queue import Queue
 from turnabout.sqlite.procedures._savepoint import Savepoint
-from turnabout.words.entities import Failure, Receipt
+from turnabout.words.entities import Failure, Receipt, kept_note
 from turnabout.words.outcomes import (
     Acked,
     AckOutcome,
@@ -209,9 +209,16 @@ def extend(connection: Connection, verb: Extend, now: int) -> tuple[ExtendOutcom
     lease_ms = queue["lease_ms"] if verb.lease_ms is None else verb.lease_ms
     ids = [row["id"] for row in taken if not isinstance(row, LeaseLost)]
     extended = connection.execute(
-        _SQL["extend"]["extend"], {"until": now + lease_ms, "ids": json.dumps(ids)}
+        _SQL["extend"]["extend"],
+        {
+            "until": now + lease_ms,
+            "ids": json.dumps(ids),
+            "note": kept_note(verb.note),
+        },
     )
     until = {row["id"]: Extended(row["at"], bool(row["cancel_requested"])) for row in extended}
+    if verb.note is not None:
+        _events.note(connection, queue, "noted", ids, now)
     return tuple(row if isinstance(row, LeaseLost) else until[row["id"]] for row in taken)
 
 

@@ -8,7 +8,8 @@ where id in (select value from json_each(:ids)) and queue_id = :queue;
 -- name: ended
 -- Their rows of history in this queue, in the order of asking: an id can end here twice, and the
 -- latest one counts.
-select history.id, outcome, finished_at, attempt, failures, crashes, error, result, result_type
+select history.id, outcome, finished_at, attempt, failures, crashes, error, result, result_type,
+  note
 from json_each(:ids) as asked
 cross join turnabout_history as history
   on history.queue_id = :queue and history.seq = (

@@ -2,7 +2,7 @@
 
 -- name: after
 -- The next ones.
-select seq, kind, at, message_id, channel, attempt, due_at from turnabout_event
+select seq, kind, at, message_id, channel, attempt, due_at, note from turnabout_event
   indexed by turnabout_event_order
 where queue_id = :queue and seq > :after
 order by seq

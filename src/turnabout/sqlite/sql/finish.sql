@@ -5,11 +5,11 @@
 -- column `id`, too: name the table. `or fail` as in send.sql.)
 insert or fail into turnabout_history (
   queue_id, seq, id, channel, outcome, attempt, failures, crashes, sent_at, leased_at,
-  finished_at, error
+  finished_at, error, note
 )
 select message.queue_id, :after + ended.key + 1, message.id, message.channel, :outcome,
   message.attempt, message.failures, message.crashes, message.sent_at, message.leased_at,
-  :now, message.last_error
+  :now, message.last_error, message.note
 from json_each(:ids) as ended
 cross join turnabout_message as message on message.id = ended.value and message.queue_id = :queue;
 
@@ -17,11 +17,11 @@ cross join turnabout_message as message on message.id = ended.value and message.
 -- The same for those that are leased at this attempt, and not limited. They are done.
 insert or fail into turnabout_history (
   queue_id, seq, id, channel, outcome, attempt, failures, crashes, sent_at, leased_at,
-  finished_at, error
+  finished_at, error, note
 )
 select message.queue_id, queue.done + queue.dead + queue.cancelled + ended.key + 1, message.id,
   message.channel, 'done', message.attempt, message.failures, message.crashes, message.sent_at,
-  message.leased_at, :now, message.last_error
+  message.leased_at, :now, message.last_error, message.note
 from turnabout_queue as queue
 cross join json_each(:ids) as ended  -- only: keep_held
 cross join (select 0 as key, :ids as value) as ended  -- only: keep_one_held
@@ -55,9 +55,9 @@ where id in (?) and queue_id = ? and status = 2 and attempt = ? and limited = 0;
 -- A row of history for a message that died, with the counts of its last attempt.
 insert into turnabout_history (
   queue_id, seq, id, channel, outcome, attempt, failures, crashes, sent_at, leased_at,
-  finished_at, error
+  finished_at, error, note
 )
-select queue_id, ?, id, channel, 'dead', attempt, ?, ?, sent_at, leased_at, ?, ?
+select queue_id, ?, id, channel, 'dead', attempt, ?, ?, sent_at, leased_at, ?, ?, note
 from turnabout_message
 where id = ?;
 

@@ -9,7 +9,7 @@ from typing import Any, ParamSpec, Self, TypeVar, cast, overload
 
 from turnabout._async import AsyncTurnabout
 from turnabout.tasks._async.task import AsyncHandle, AsyncTask
-from turnabout.tasks.definition import CallOptions, Definition
+from turnabout.tasks.definition import CallOptions, Definition, name_of
 from turnabout.tasks.dispatch import Around, Dispatch
 from turnabout.tasks.retry import RetryPolicy
 from turnabout.tasks.worker import LifePlan, Lifespan, TaskWorker
@@ -74,7 +74,7 @@ class AsyncTasks:
         def register(function: Callable[..., Any]) -> AsyncTask[Any, Any]:
             if not callable(function):
                 raise UsageError(f"a task is a function, not {type(function).__name__}")
-            called = name or f"{function.__module__}.{function.__qualname__}"
+            called = name or name_of(function)
             if called in self._dispatch.tasks:
                 raise UsageError(f"there is a task {called} already")
             made = Definition(called, queue, function, retry or RetryPolicy(), timeout_seconds)

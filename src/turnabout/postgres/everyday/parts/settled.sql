@@ -17,5 +17,6 @@ held as materialized (
     delete from turnabout.message m
     where {which} and m.attempt = $attempt::int - 1
         and m.queue_id + 0 = (select h.queue_id from held h)
-    returning m.id, m.sent_at, m.queue_id, m.failures, m.crashes, m.channel, m.last_error
+    returning m.id, m.sent_at, m.queue_id, m.failures, m.crashes, m.channel, m.last_error,
+        m.note
 )

@@ -5,7 +5,7 @@ create or replace function turnabout.endings(
     queue text, ids bigint[], now_ms turnabout.instant default null
 ) returns table (
     id bigint, outcome text, finished_at bigint, attempt int, failures int, crashes int, error text,
-    result bytea, result_type text
+    result bytea, result_type text, note text
 )
 language plpgsql as $$
 declare
@@ -20,7 +20,7 @@ begin
             when h.outcome is not null then turnabout.outcome_name(h.outcome)
             when t.id <= v_last then 'unknown'
         end,
-        h.finished_at, h.attempt, h.failures, h.crashes, h.error, h.result, h.result_type
+        h.finished_at, h.attempt, h.failures, h.crashes, h.error, h.result, h.result_type, h.note
     from unnest(endings.ids) with ordinality t (id, nr)
     left join lateral (
         select m.id from turnabout.message m

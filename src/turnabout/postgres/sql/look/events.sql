@@ -5,7 +5,7 @@
 create or replace function turnabout.events(
     queue text, after_xid xid8 default null, after_seq bigint default null, most int default 100
 ) returns table (
-    place text, kind text, at bigint, id bigint, channel text, attempt int, due_at bigint
+    place text, kind text, at bigint, id bigint, channel text, attempt int, due_at bigint, note text
 )
 language plpgsql as $$
 declare
@@ -19,7 +19,7 @@ begin
     end if;
     return query
     select e.xid::text || '.' || e.seq, e.kind, e.at, e.message_id, e.channel::text, e.attempt,
-        e.due_at
+        e.due_at, e.note
     from turnabout.event e
     where e.queue_id = v_queue.id and (e.xid, e.seq) > (after_xid, after_seq) and e.xid < v_before
     order by e.xid, e.seq

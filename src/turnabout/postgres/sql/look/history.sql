@@ -14,7 +14,7 @@ create or replace function turnabout.history(
 ) returns table (
     id bigint, of_channel text, ended text, sent_at bigint, leased_at bigint, finished_at bigint,
     attempt int, failures int, crashes int, last_error text, result bytea, result_type text,
-    payload bytea, content_type text, headers text, rest text
+    payload bytea, content_type text, headers text, note text, rest text
 )
 language plpgsql as $$
 declare
@@ -37,7 +37,8 @@ begin
     return query
     select h.id, h.channel::text, turnabout.outcome_name(h.outcome), h.sent_at, h.leased_at,
         h.finished_at, h.attempt, h.failures, h.crashes, h.error, h.result, h.result_type,
-        h.payload, h.content_type, h.headers, h.xid::text || '.' || h.attempt || '.' || h.outcome
+        h.payload, h.content_type, h.headers, h.note,
+        h.xid::text || '.' || h.attempt || '.' || h.outcome
     from (
         (select r.* from turnabout.history r
         where r.queue_id = v_queue.id and r.outcome = 1 and coalesce(v_outcome, 'done') = 'done'

@@ -1,10 +1,11 @@
--- Let leases run for lease_ms from now; never shorter than they run already. Answers per
--- receipt: its place in the list, and either `at` and whether its cancelling was asked for, or what
--- the message is now.
+-- Let leases run for lease_ms from now; never shorter than they run already. A note stays with the
+-- messages. Answers per receipt: its place in the list, and either `at` and whether its cancelling
+-- was asked for, or what the message is now.
 -- plans: pinned
 create or replace function turnabout.extend(
     queue text, ids bigint[], attempts int[], lease_ms turnabout.lease_time default null,
-    now_ms turnabout.instant default null, leases bigint[] default null
+    now_ms turnabout.instant default null, leases bigint[] default null,
+    note turnabout.note default null
 ) returns table (nr int, at bigint, cancel_requested boolean, now text)
 language plpgsql as $$
 declare
@@ -16,6 +17,14 @@ declare
     v_held bigint[] := turnabout.lock_leases(v_queue.id, extend.ids, extend.attempts, v_leases);
     v_all boolean := cardinality(v_held) = cardinality(extend.ids);
 begin
+    if extend.note is not null then
+        update turnabout.message m set note = extend.note
+        where m.id = any (v_held);
+        if v_queue.events = 'all' then
+            perform turnabout.note_events(
+                v_queue, v_held, 'noted', coalesce(extend.now_ms, turnabout.clock_ms()));
+        end if;
+    end if;
     return query
     select t.nr::int, t.until, m.cancel_requested, null::text
     from unnest(
