@@ -117,16 +117,16 @@ def main(arguments: Sequence[str]) -> int:
 def demo(more: list[str]) -> int:
     """See the queue at work, on a year of flights from New York and SQLite.
 
-    What follows goes to `turnabout demo`: try `dev.py demo --rows 1000`. It needs no developer's
-    tools, so only the few packages of requirements-demo.lock are installed; with --pipeline those
-    of requirements-pipeline.lock, among them Spark and a Java for it; with --url postgresql://…
-    all of them, as no smaller set-up can speak to PostgreSQL.
+    What follows goes to `python -m demo`, which has a --help: try `dev.py demo --rows 1000`. It
+    needs no developer's tools, so only the few packages of requirements-demo.lock are installed;
+    with --pipeline those of requirements-pipeline.lock, among them Spark and a Java for it; with
+    --url postgresql://… all of them, as no smaller set-up can speak to PostgreSQL.
     """
     if any("postgres" in word and "://" in word for word in more):
         sync("dev")
     else:
         sync("pipeline" if "--pipeline" in more else "demo")
-    return run([program("turnabout"), "demo", *more])
+    return run([python(), "-m", "demo", *more])
 
 
 def test(more: list[str]) -> int:
@@ -220,7 +220,7 @@ def lock(more: list[str]) -> int:
     # In this order: the demo takes its versions from what is tested.
     compile_lock(uv, LOCKS["dev"], ["--all-extras", "--group", "dev", *more, "pyproject.toml"])
     tested = ["-c", str(LOCKS["dev"])]
-    few = [*tested, "--extra", "demo", "--group", "build", "pyproject.toml"]
+    few = [*tested, "--group", "demo", "--group", "build", "pyproject.toml"]
     compile_lock(uv, LOCKS["demo"], few)
     compile_lock(uv, LOCKS["pipeline"], [*few, "--extra", "spark-jre"])
     compile_lock(uv, PEERS_LOCK, [*tested, "--group", "peers", *more])

@@ -51,7 +51,7 @@ def session() -> Any:
     from turnabout.pipeline import session as start
 
     running = SparkSession.getActiveSession() is not None  # a test's
-    spark = start("turnabout bench", master=None if running else "local[2]")
+    spark = start("benchmarks", master=None if running else "local[2]")
     spark.range(1_000).selectExpr("sum(id)").collect()
     return spark
 

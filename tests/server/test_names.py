@@ -43,6 +43,7 @@ TEXTS = {
     "History": {"channel", "cursor", "error"},
     "HistoryEntry": {"channel", "content_type", "error", "headers"},
     "HistoryPage": {"cursor"},
+    "Note": {"text"},
     "Origin": {"first_error", "last_error", "reason"},
     "Outgoing": {"channel", "content_type", "dedup_key", "headers"},
     "Peek": {"channel"},

@@ -22,7 +22,17 @@ FEW = [
 ]
 """Of the core's tests, those that every run has; `dev.py test --all` runs them all."""
 
-OTHERS = {"__pycache__", "benchmarks", "docs", "slices", "support", "tidy", "typing", *NAMES}
+OTHERS = {
+    "__pycache__",
+    "benchmarks",
+    "demo",
+    "docs",
+    "slices",
+    "support",
+    "tidy",
+    "typing",
+    *NAMES,
+}
 """Folders beside those of the core's tests: of a slice, of the whole tree, or with no tests."""
 
 

@@ -12,7 +12,7 @@ from tests.tidy.test_tree import ROOT, sources, text_of
 LINES_MAX = {
     "core": 29_027,
     "slice alembic": 48,
-    "slice dev": 2_424,
+    "slice dev": 751,
     "slice django": 1_094,
     "slice move": 1_121,
     "slice pipeline": 9_997,
@@ -20,7 +20,7 @@ LINES_MAX = {
     "slice tasks": 1_222,
     "slice testing": 149,
     "SQL": 12_556,
-    "tests": 63_193,
+    "tests": 63_221,
 }
 SLACK = 200
 """How far below its figure a part may be before the figure has to follow."""

@@ -89,7 +89,7 @@ def outline(path: Path) -> tuple[str | None, tuple[Definition, ...]]:
     )
 
 
-CODE = ("src", "tools", "benchmarks", "dev.py")
+CODE = ("src", "tools", "benchmarks", "demo", "dev.py")
 
 
 def test_a_file_fits_in_the_head() -> None:

@@ -1,26 +1,19 @@
-"""`demo`, `dev` and `bench`."""
+"""`dev`: a real PostgreSQL, for developing."""
 
 from __future__ import annotations
 
-import secrets
-import sys
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from turnabout.cli import _show
-from turnabout.cli._app import NEGATIVE, UNAVAILABLE, App
+from turnabout.cli._app import UNAVAILABLE, App
 from turnabout.cli._declare import command, option
 from turnabout.cli._interrupt import stop_like_interrupt
-from turnabout.cli._kinds import DURATION
-from turnabout.cli._progress import progress
-from turnabout.dev.bench import Bench, BenchPlan, BenchReport, Measured, throw_away
-from turnabout.words import limits
 from turnabout.words.errors import TurnaboutError
 from turnabout.words.extras import refuse_windows
 
@@ -32,45 +25,6 @@ if TYPE_CHECKING:
 DATA_FOLDER = Path(".turnabout")
 DATABASE = "turnabout"
 KEEP_UP_SECONDS = 1.0
-
-
-# --- demo ----------------------------------------------------------------------------------------
-
-
-@command(
-    "demo",
-    "turnabout demo",
-    "turnabout demo --rows 20000 --workers 4",
-    "turnabout demo --no-kill",
-    "turnabout demo --pipeline",
-    json="the verdict, as one document",
-)
-@option("--rows", "Flights. [default: all]", click.IntRange(1))
-@option("--workers", "Worker processes.", click.IntRange(1), 3)
-@option("--batch", "Flights that a worker takes at once.", click.IntRange(1))
-@option("--lease", "How long a worker holds them.", DURATION, "3s")
-@option("--no-kill", "Let all workers live.", bool)
-@option("--keep", "Leave the queue and the workers' diaries.", bool)
-@option("--pipeline", "Then archive it all with Spark, and report.", bool)
-@option("--out", "Where the lake and the report go (--pipeline).",
-        click.Path(path_type=Path), metavar="FOLDER")  # fmt: skip
-@option("--no-open", "Don't open the report in a browser.", bool)
-def demo(app: App, no_kill: bool, no_open: bool, **given: Any) -> None:
-    """See it work: a year of flights, and a worker killed on the way.
-
-    In the end it is counted that nothing was lost. It uses a new SQLite file of its own, unless
-    --url names a database; TURNABOUT_URL is left alone, as that may be the one you work with.
-    """
-    from turnabout.dev.demo.run import DemoOptions, run
-
-    options = DemoOptions(
-        app.given_url, kill=not no_kill, opens=not no_open, as_json=app.as_json, **given
-    )
-    if not run(options):
-        raise click.exceptions.Exit(NEGATIVE)
-
-
-# --- dev -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -162,68 +116,4 @@ def _hide_from_git(folder: Path) -> None:
         ignore.write_text("*\n")
 
 
-# --- bench ---------------------------------------------------------------------------------------
-
-
-def _ms(field: str) -> Callable[[Measured], str | None]:
-    def tell(one: Measured) -> str | None:
-        seconds = getattr(one, field)
-        if seconds is None:
-            return None
-        return f"{seconds * 1000:.2f}ms" if seconds < 0.1 else f"{seconds * 1000:,.0f}ms"
-
-    return tell
-
-
-CALLS: _show.Columns = (
-    ("CALL", "name", str),
-    ("MESSAGES/S", lambda one: round(one.messages_per_second), _show.count),
-    ("CALLS", "calls", _show.count),
-    ("P50", _ms("p50_seconds"), _show.figure),
-    ("P95", _ms("p95_seconds"), _show.figure),
-    ("P99", _ms("p99_seconds"), _show.figure),
-    ("MAX", _ms("max_seconds"), _show.figure),
-)
-
-
-@command(
-    "bench",
-    "turnabout bench",
-    "turnabout bench --seconds 30 --threads 8 --url postgresql://app@localhost/app",
-    json=BenchReport,
-)
-@option("--seconds", "In all.", DURATION, "10s")
-@option("--threads", "Callers at once.", click.IntRange(1, 64), 4)
-@option("--batch", "Large calls.", click.IntRange(2, 1000), 100)
-@option("--payload-bytes", "Of each message.", click.IntRange(0, limits.PAYLOAD_BYTES_MAX), 200)
-@option("--channels", "In turn.", click.IntRange(1, 10_000), 10)
-def bench(
-    app: App, seconds: float, threads: int, batch: int, payload_bytes: int, channels: int
-) -> None:
-    """Measure throughput and latency of your database.
-
-    Threads of this one process send, receive and ack. It works in a queue of its own with a name
-    that nobody else has, and deletes it afterwards, also after Ctrl-C. Other users of the database
-    will feel it while it runs.
-    """
-    plan = BenchPlan(max(0.5, seconds), threads, batch, payload_bytes, channels)
-    name = f"bench-{secrets.token_hex(4)}"
-    results: list[Measured] = []
-    with app.open() as turnabout:
-        _show.note(
-            f"Measuring {app.place} for about {_show.duration(plan.seconds)} in the queue {name}, "
-            f"which is deleted afterwards. {_show.plural(threads, 'thread')}, payloads of "
-            f"{_show.plural(payload_bytes, 'byte')}, {_show.plural(channels, 'channel')}."
-        )
-        with throw_away(turnabout, name) as queue:
-            phases = Bench(queue, plan).phases()
-            with progress("", len(phases), "calls") as bar:
-                for i, (title, phase) in enumerate(phases.items()):
-                    if not _show.is_coloured(sys.stderr):
-                        _show.note(f"  {title} …")
-                    results += phase()
-                    bar(sum(one.calls for one in results), i + 1)
-    app.say(BenchReport(app.place, name, plan, tuple(results)), _show.table(CALLS, results))
-
-
-SECTIONS = {"Database": (bench,), "Programs": (demo, dev)}
+SECTIONS = {"Programs": (dev,)}

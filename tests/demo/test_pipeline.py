@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from turnabout.dev.demo.pipeline import Archive, jain, judge, show_page
+from demo.pipeline import Archive, jain, judge, show_page
 from turnabout.pipeline.results import QueueReport, Reported, Times
 
 CARRIERS = {"UA": 6, "HA": 2}
@@ -51,7 +51,7 @@ def test_a_browser_is_for_somebody_who_looks(monkeypatch):
 
 def test_without_spark_the_command_to_install_it_is_told_at_once(monkeypatch, run):
     monkeypatch.setitem(__import__("sys").modules, "turnabout.pipeline", None)
-    ran = run("demo", "--rows", "10", "--pipeline", code=2)
+    ran = run("--rows", "10", "--pipeline", code=2)
     assert "pip install '.[spark-jre]'" in ran.err
     assert "Reading" not in ran.out
 
@@ -59,7 +59,7 @@ def test_without_spark_the_command_to_install_it_is_told_at_once(monkeypatch, ru
 @pytest.mark.long
 def test_flights_are_archived_and_reported(spark, tmp_path, run):
     words = ["--rows", "500", "--no-kill", "--workers", "2", "--json", "--pipeline", "--no-open"]
-    told = run("demo", *words, "--out", str(tmp_path)).document()
+    told = run(*words, "--out", str(tmp_path)).document()
     assert "archived: 500 rows in the lake, 500 messages done" in [
         c["text"] for c in told["checks"]
     ]

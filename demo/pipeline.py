@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from turnabout.dev.demo.show import Scene, Show
-from turnabout.dev.demo.verdict import VerdictCheck, jain
+from demo.show import Scene, Show
+from demo.verdict import VerdictCheck, jain
 from turnabout.words.errors import UsageError
 from turnabout.words.extras import install_hint
 
@@ -57,9 +57,9 @@ def need() -> None:
 
         need_spark()
     except ImportError as error:
-        todo = install_hint("spark-jre")
-        text = f"`turnabout demo --pipeline` needs Apache Spark: {todo} ({error})"
-        raise UsageError(text) from error
+        raise UsageError(
+            f"--pipeline needs Apache Spark: {install_hint('spark-jre')} ({error})"
+        ) from error
     java.use()
 
 
@@ -75,7 +75,7 @@ def run(
     with _timed(show, "Starting Spark", seconds):
         from turnabout.pipeline import archive, read_lake, report, session
 
-        spark = session("turnabout demo")
+        spark = session("demo")
     with _timed(show, f"Archiving to {lake}", seconds):
         begun = time.monotonic()
 

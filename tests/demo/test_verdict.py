@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from turnabout.dev.demo.ledger import DemoLedger
-from turnabout.dev.demo.verdict import DemoSent, Killing, Verdict, fairness, judge
+from demo.ledger import DemoLedger
+from demo.verdict import DemoSent, Killing, Verdict, fairness, judge
 from turnabout.words.entities import QueueStats
 
 SENT = DemoSent({"BIG": 300, "MID": 60, "WEE": 6}, {"BIG": 300, "MID": 60, "WEE": 6})

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Self
 
 from rich import box
@@ -17,8 +18,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from turnabout.dev.demo.ledger import DemoLedger
-from turnabout.dev.demo.verdict import Verdict
+from demo.ledger import DemoLedger
+from demo.recording import Recording
+from demo.verdict import Verdict
 
 LOG_SECONDS = 2.0
 
@@ -59,8 +61,9 @@ class Scene:
 class Show:
     """Shows steps and scenes. Use it in a `with` block, so that the cursor comes back."""
 
-    def __init__(self, console: Console, *, live: bool) -> None:
+    def __init__(self, console: Console, *, live: bool = False, record: Path | None = None) -> None:
         self.console = console
+        self._recording = None if record is None else Recording(record)
         self._live: Live | None = None
         if live:
             self._live = Live(console=console, auto_refresh=False, transient=True)
@@ -74,14 +77,18 @@ class Show:
     def __exit__(self, *_: object) -> None:
         if self._live is not None:
             self._live.stop()
+        if self._recording is not None:
+            self._recording.save()
 
     def step(self, text: str) -> None:
         """Something that stays to be read."""
-        self.console.print(Text(text), soft_wrap=not self.console.is_terminal)
+        self._print(Text(text), soft_wrap=not self.console.is_terminal)
         self._shown_at = time.monotonic()
 
     def scene(self, scene: Scene) -> None:
         """How it stands. A log gets this every few seconds."""
+        if self._recording is not None:
+            self._recording.scene(_picture(scene))
         if self._live is not None:
             self._live.update(_picture(scene), refresh=True)
         elif time.monotonic() - self._shown_at >= LOG_SECONDS:
@@ -92,10 +99,15 @@ class Show:
         """The last words: the same on a terminal and in a log."""
         if self._live is not None:
             self._live.stop()
-        self.console.print(_table(verdict, ledger))
+        self._print(_table(verdict, ledger))
         wide = not self.console.is_terminal  # a log's lines are as long as they are
-        self.console.print(Text(LEGEND, style="dim"))
-        self.console.print(_words(verdict), soft_wrap=wide)
+        self._print(Text(LEGEND, style="dim"))
+        self._print(_words(verdict), soft_wrap=wide)
+
+    def _print(self, what: RenderableType, *, soft_wrap: bool = False) -> None:
+        self.console.print(what, soft_wrap=soft_wrap)
+        if self._recording is not None:
+            self._recording.line(what)
 
 
 def _picture(scene: Scene) -> RenderableType:

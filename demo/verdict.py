@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from turnabout.dev.demo.ledger import DemoLedger
+from demo.ledger import DemoLedger
 from turnabout.words.entities import QueueStats
 
 JAIN_LEAST = 0.9
@@ -102,7 +102,7 @@ def judge(
     services = tuple(_services(sent, ledger, started_at))
     redelivered = {row for row, times in ledger.deliveries.items() if times > 1}
     twice = sum(1 for times in ledger.handled.values() if times > 1)
-    jain = fairness(sent.sizes, [carrier for _, carrier in _in_order(ledger)])
+    jain = fairness(sent.sizes, [carrier for _, carrier in in_order(ledger)])
     checks = [
         _complete(sent, ledger),
         _acked(sent, ledger),
@@ -194,7 +194,8 @@ def _fair(services: Sequence[Service], jain: float | None, batch_rows: int) -> V
     )
 
 
-def _in_order(ledger: DemoLedger) -> list[tuple[int, str]]:
+def in_order(ledger: DemoLedger) -> list[tuple[int, str]]:
+    """Time and carrier of first deliveries, in the order of the store's clock."""
     return sorted(ledger.first, key=lambda delivery: delivery[0])
 
 
@@ -202,7 +203,7 @@ def _services(sent: DemoSent, ledger: DemoLedger, started_at: int) -> Iterable[S
     """By size, the biggest first."""
     first: dict[str, int] = {}
     last: dict[str, tuple[int, int]] = {}
-    for place, (at, carrier) in enumerate(_in_order(ledger), 1):
+    for place, (at, carrier) in enumerate(in_order(ledger), 1):
         first.setdefault(carrier, at)
         last[carrier] = at, place
     for carrier, size in sorted(sent.sizes.items(), key=lambda item: (-item[1], item[0])):

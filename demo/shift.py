@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import turnabout
-from turnabout.dev.demo.crew import Crew
-from turnabout.dev.demo.ledger import DemoLedger, Reader
-from turnabout.dev.demo.show import Scene, Show
-from turnabout.dev.demo.verdict import DemoSent, Killing, Verdict, fairness, judge
-from turnabout.dev.demo.work import Task
+from demo.crew import Crew
+from demo.ledger import DemoLedger, Reader
+from demo.show import Scene, Show
+from demo.verdict import DemoSent, Killing, Verdict, fairness, judge
+from demo.work import Task
 
 LOOK_SECONDS = 0.2
 START_SECONDS = 30.0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -15,7 +16,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Self
 
-from turnabout.dev.demo.work import Task
+from demo.work import Task
 
 STOP_SECONDS = 10.0
 
@@ -34,10 +35,11 @@ class Crew:
         with self._errors.open("ab") as errors:
             for name, task in self._tasks.items():
                 self._processes[name] = subprocess.Popen(
-                    [sys.executable, "-m", "turnabout.dev.demo.work", json.dumps(asdict(task))],
+                    [sys.executable, "-m", "demo.work", json.dumps(asdict(task))],
                     stdin=subprocess.PIPE,
                     stderr=errors,
                     start_new_session=True,
+                    env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
                 )
         return self
 

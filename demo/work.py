@@ -1,6 +1,6 @@
 """One worker process: receives flights by the batch, works out each one's speed, acks the batch.
 
-    python -m turnabout.dev.demo.work '{"url": …}'
+    python -m demo.work '{"url": …}'
 
 What it does is written to a file of its own, a line of JSON each, before the next step begins:
 `got` (leased), `did` (the results), `acked`. So the verdict knows what a killed worker had done. A
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import turnabout
-from turnabout.dev.demo.flights import Places, airports, kilometres
+from demo.flights import Places, airports, kilometres
 from turnabout.words.errors import Unavailable, Uncertain
 
 WAIT_SECONDS = 0.5
@@ -90,7 +90,7 @@ def work(task: Task, go: threading.Event, stopped: threading.Event) -> None:
                     # By the store: a process that has to wait for a processor would tell it late.
                     at=lease.lease_until - lease.lease_ms,
                     rows=[flight["row"] for flight in flights],
-                    carriers=[message.channel for message in batch],
+                    carriers=[flight["carrier"] for flight in flights],
                     receipts=[str(message.receipt) for message in batch],
                 )
                 if task.stall_after is not None and done >= task.stall_after:
