@@ -120,7 +120,6 @@ def test_a_block_that_lies_is_found(tmp_path: Path) -> None:
         for text in (
             "```python\nprint(1)\n```\n\n```text\n2\n```\n",
             "```sh\nturnabout stats --no-such-option\n```\n",
-            "```sh\nturnabout stats --no-such-option\n```\n",
             "```sh\npython3 dev.py nothing\n```\n",
             "```sh\npip install '.[nothing]'\n```\n",
             "```sh\npip install 'turnabout[postgres]'\n```\n",

@@ -286,7 +286,7 @@ def test_exactly_once_is_said_of_effects_only() -> None:
         for page in [ROOT / "README.md", *DOCS.rglob("*.md")]
         if "design" not in page.parts
     }
-    assert len(said.pop("README.md")) == 2
+    assert len(said.pop("README.md")) == 1
     assert any(said.values())
     assert [s for all_of in said.values() for s in all_of if "effect" not in s] == []
 
@@ -306,3 +306,21 @@ def test_what_the_architecture_names_is_there() -> None:
     named = re.findall(r"`([\w/]+(?:\.py|\.sql|/))`", text)
     assert len(named) > 20
     assert [n for n in named if not any(p.endswith(f"/{n.rstrip('/')}/") for p in there)] == []
+
+
+def test_the_readme_is_short_and_its_figures_are_measured() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(text.split()) <= 900
+    jobs = (DOCS / "performance.md").read_text(encoding="utf-8").split("`--cell jobs`")[1]
+    rows = re.findall(r"^[|] batch (?:1|100), 1 process .*$", jobs, re.MULTILINE)[:2]
+    measured = set(re.findall(r"\b[\d,]+\b", "".join(rows)))
+    said = re.search(r"With default settings.*?Sending", text, re.DOTALL)
+    assert said is not None
+    figures = re.findall(r"(?<!PostgreSQL )\b\d[\d,]{2,}\b", said[0])
+    assert len(figures) == 8
+    assert set(figures) <= measured
+    drawn = (DOCS / "pictures" / "fairness.svg").read_text(encoding="utf-8")
+    for figure in re.findall(r"\d+ of [\d,]+ deliveries", text):
+        some, of_all = figure.split()[0], figure.split()[2]
+        assert f"after {some} deliveries" in drawn, figure
+        assert f"queue of {of_all} flights" in drawn, figure
