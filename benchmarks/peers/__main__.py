@@ -14,7 +14,6 @@ from benchmarks.crew import Crew
 from benchmarks.on_postgres import PostgresPlace
 from benchmarks.on_sqlite import SqlitePlace
 from benchmarks.peers import cells, known, page
-from benchmarks.peers.known import OURS
 from benchmarks.peers.peer import FilePeer, LeftOut, Peer
 from benchmarks.peers.results import Results, read
 from benchmarks.peers.run import QUICK, Run, Sizes
@@ -81,7 +80,8 @@ def _chosen(options: argparse.Namespace) -> list[Peer]:
         for peer in known.PEERS
         if peer.name in options.peer
     ]
-    ours = {OURS[peer.store] for peer in peers} - {peer.name for peer in peers}
+    ours = {known.ours(cell, peer.store) for cell in options.cell for peer in peers}
+    ours -= {peer.name for peer in peers}
     return [*(known.BY_NAME[name] for name in sorted(ours)), *peers]
 
 

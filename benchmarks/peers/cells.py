@@ -219,6 +219,10 @@ def _grid(run: Run, batches: Sequence[int], store: str = "PostgreSQL") -> list[S
     return [Setting(store, batch, clients) for batch in batches for clients in run.clients(store)]
 
 
+def _concurrent(store: str) -> list[Setting]:
+    return [Setting(store, number, 1, called="concurrency") for number in (1, 10)]
+
+
 def _at(run: Run, clients: int, **words: int) -> list[Setting]:
     return [Setting("PostgreSQL", batch, clients, **words) for batch in run.sizes.batches]
 
@@ -263,6 +267,13 @@ CELLS: tuple[Cell, ...] = (
         _receive,
         "receive",
         WORKERS,
+    ),
+    Cell(
+        "tasks",
+        "Empty tasks, run by one worker of a framework",
+        lambda _: _concurrent("PostgreSQL"),
+        _receive,
+        "tasks",
     ),
     Cell(
         "channels",
@@ -357,6 +368,13 @@ CELLS: tuple[Cell, ...] = (
         lambda run: _grid(run, run.sizes.batches, "SQLite"),
         _receive,
         "receive",
+    ),
+    Cell(
+        "sqlite-tasks",
+        "SQLite: empty tasks, run by one worker of a framework",
+        lambda _: _concurrent("SQLite"),
+        _receive,
+        "tasks",
     ),
 )
 BY_NAME = {cell.name: cell for cell in CELLS}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from benchmarks.peers.known import OURS
+from benchmarks.peers.known import ours
 from benchmarks.peers.ours import TurnaboutOnSqliteWithoutHistory, TurnaboutWithoutHistory
 from benchmarks.peers.results import Case, Judged, Setting, judge
 from benchmarks.records import Target
@@ -12,6 +12,7 @@ from benchmarks.records import Target
 RAW, PGMQ, LONNY = "raw", "pgmq", "lonnymq"
 ARCHIVE = "pgmq-archive"
 RAW_SQLITE, HUEY = "raw-sqlite", "huey"
+RUNNERS = ("pgqueuer", "procrastinate", "celery", "dramatiq", "saq")
 BARE = {
     "PostgreSQL": TurnaboutWithoutHistory.name,
     "SQLite": TurnaboutOnSqliteWithoutHistory.name,
@@ -55,7 +56,7 @@ class Goal:
 
     def ours(self, setting: Setting) -> str:
         """Which of ours."""
-        return (BARE if self.bare else OURS)[setting.store]
+        return BARE[setting.store] if self.bare else ours(self.cell, setting.store)
 
     def judge(self, case: Case) -> Judged | None:
         """What a case says of it."""
@@ -97,6 +98,8 @@ GOALS: tuple[Goal, ...] = (
     Goal("durable", 1.5, RAW, bare=True),
     Goal("send", 0.8, RAW),
     Goal("send", 1.1, PGMQ, batch=1),
+    *(Goal("tasks", 1.0, runner) for runner in RUNNERS),
+    Goal("sqlite-tasks", 1.0, "huey-consumer"),
     Goal("mixed", 0.7, RAW, batch=1, bare=True),
     Goal("mixed", 1.2, PGMQ, batch=1, bare=True),
     Goal("inflight", 0.83, RAW, "kept"),

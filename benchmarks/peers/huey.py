@@ -1,18 +1,22 @@
-"""huey on SQLite: its queue and its execution of tasks, without its consumer's threads."""
+"""huey on SQLite: its queue and its execution of tasks by our loop, and its own consumer."""
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Sequence
 from typing import Any
 
 from benchmarks.on_sqlite import SqliteBase
 from benchmarks.peers.peer import PeerJob, Shape, SqlitePeer
+from benchmarks.peers.threaded_worker import Handle, ThreadedClient
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Client:
     """Enqueue; dequeue, and execute a task that does nothing."""
 
-    def __init__(self, url: str, size: int) -> None:
+    def __init__(self, url: str, size: int, handle: Handle = lambda: None) -> None:
         import huey
 
         path = SqlitePeer.path(url)
@@ -23,8 +27,9 @@ class Client:
         self.payload = "x" * size
 
         @self.huey.task()
-        def bench(payload: str) -> None:
-            """Do nothing."""
+        def bench(_: str) -> None:
+            """Do nothing but tell."""
+            handle()
 
         self.task: Any = bench
 
@@ -68,3 +73,36 @@ class Huey(SqlitePeer):
     def open(self, job: PeerJob) -> Client:
         """A process."""
         return Client(job.url, job.size)
+
+
+class ConsumerClient(ThreadedClient):
+    """What its command `huey_consumer` runs: a consumer with threads."""
+
+    def start(self, job: PeerJob, handle: Handle) -> None:
+        """Start its threads. It takes signals, which are given back: other peers follow."""
+        self._client = Client(job.url, job.size, handle)
+        self._handlers = {one: signal.getsignal(one) for one in SIGNALS}
+        self._consumer = self._client.huey.create_consumer(workers=job.batch)
+        self._consumer.start()
+
+    def close(self) -> None:
+        """Stop them."""
+        self._consumer.stop(graceful=True)
+        for one, handler in self._handlers.items():
+            signal.signal(one, handler)
+        self._client.close()
+
+
+class HueyConsumer(Huey):
+    """Its worker."""
+
+    name = "huey-consumer"
+    about = "Its consumer as it comes; concurrency is its threads. At most once."
+    skills = ("tasks",)
+    batches = (1, 10)
+    backlog_max = 20_000
+    slices = 3
+
+    def open(self, job: PeerJob) -> ConsumerClient:
+        """A process."""
+        return ConsumerClient(job)

@@ -104,6 +104,7 @@ class TurnaboutTasks(TurnaboutWorker):
 
     name = "turnabout-tasks"
     about = "A task of `turnabout.tasks` with one argument, which is checked by its type."
+    skills = ("send", "receive", "wait", "tasks")
 
     def fill(self, base: Any, count: int, shape: Shape) -> None:
         """Enqueue them."""
@@ -119,3 +120,11 @@ class TurnaboutTasks(TurnaboutWorker):
     def open(self, job: PeerJob) -> Any:
         """A process."""
         return TasksClient(job)
+
+
+class TurnaboutTasksOnSqlite(TurnaboutTasks):
+    """The same on a file."""
+
+    name = "turnabout-sqlite-tasks"
+    store = "SQLite"
+    skills = ("tasks",)

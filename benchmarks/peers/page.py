@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from benchmarks.peers import ROOT
 from benchmarks.peers.cells import BY_NAME, CELLS
 from benchmarks.peers.goals import GOALS, NAMES, UNTIMED
-from benchmarks.peers.known import OURS, PEERS, US
+from benchmarks.peers.known import PEERS, US, ours
 from benchmarks.peers.pictures import picture
 from benchmarks.peers.results import LESS_IS_BETTER, Case, CellResult, Results, judge
 from benchmarks.peers.tables import figures, goals, markdown, number, peers_of
@@ -33,7 +33,8 @@ do by processor time; else it says *too noisy to tell*.
 """
 SHAPE = """\
 Payloads have 100 bytes unless a case says otherwise. *Processes* are clients with one connection
-each; a *batch* is what one call sends, or receives and acks. The time that a worker needs to start
+each; a *batch* is what one call sends, or receives and acks; *concurrency* is how many tasks a
+worker runs at once. The time that a worker needs to start
 is not part of its rate, but of its processor time. What PostgreSQL does in the background
 (autovacuum, the writer of its log) is in nobody's processor time.
 """
@@ -142,9 +143,15 @@ def _where_better(cells: list[CellResult]) -> Iterator[str]:
 def _behind(cell: CellResult, case: Case, peer: str) -> str:
     measure = _first(cell)
     target = Target(1.0, at_least=not measure.endswith(LESS_IS_BETTER))
-    ours = OURS[case.setting.store]
     timed = measure not in UNTIMED
-    judged = judge(case, target, ours=ours, other=peer, measure=measure, timed=timed)
+    judged = judge(
+        case,
+        target,
+        ours=ours(cell.name, case.setting.store),
+        other=peer,
+        measure=measure,
+        timed=timed,
+    )
     if judged is None or judged.verdict != "missed":
         return ""
     by = " by processor time" if judged.decided_by_cpu else ""

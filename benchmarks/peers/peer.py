@@ -15,7 +15,7 @@ from benchmarks.on_postgres import PostgresBase
 from benchmarks.on_sqlite import SqliteBase
 
 Store = Literal["PostgreSQL", "SQLite"]
-Skill = Literal["send", "receive", "channels", "leased", "flow", "wait", "bytes"]
+Skill = Literal["send", "receive", "channels", "leased", "flow", "wait", "bytes", "tasks"]
 """What a peer can be measured at."""
 BATCHES = (1, 10, 100)
 NOT_INSTALLED = "the package {} is not installed: `python3 dev.py bench --peers` does that"
@@ -111,9 +111,13 @@ class PostgresPeer(Peer):
 
     def fill(self, base: PostgresBase, count: int, shape: Shape) -> None:
         """Insert what is missing, as its own bulk send would leave it."""
+        self.add(base, count, size=shape.size)
+
+    def add(self, base: PostgresBase, count: int, **words: Any) -> None:
+        """The same, with what its statement names besides `{count}`."""
         missing = count - base.say(self.waiting)[0][0]
         if missing > 0:
-            base.say(self.insert.format(count=missing, size=shape.size))
+            base.say(self.insert.format(count=missing, **words))
         for table in self.tables:
             base.say(f"vacuum (analyze, skip_locked) {table}")
 

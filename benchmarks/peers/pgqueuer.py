@@ -74,8 +74,8 @@ class PgQueuer(PostgresPeer):
     """Its tables as it installs them."""
 
     name = "pgqueuer"
-    about = "Its worker on asyncpg and uvloop; a batch is its `batch_size`."
-    skills = ("send", "receive", "wait")
+    about = "Its worker on asyncpg and uvloop; a batch, and concurrency, is its `batch_size`."
+    skills = ("send", "receive", "wait", "tasks")
     backlog_max = 20_000
     slices = 3
     package = module = "pgqueuer"

@@ -65,7 +65,7 @@ class Procrastinate(PostgresPeer):
         "Its worker on psycopg and uvloop, `delete_jobs=always`. It fetches one job at a time; a"
         " batch is its `concurrency`."
     )
-    skills = ("send", "receive", "wait")
+    skills = ("send", "receive", "wait", "tasks")
     backlog_max = 5_000
     slices = 3
     package = module = "procrastinate"

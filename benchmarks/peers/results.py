@@ -32,9 +32,11 @@ class Setting:
     rate: int = 0
     """Messages a second, where they come at a rate."""
     durable: bool = False
+    called: str = "batch"
+    """What a batch is there: for a worker, how many tasks it runs at once."""
 
     def __str__(self) -> str:
-        words = [f"batch {self.batch}"] if not self.rate else [f"{self.rate:,} a second"]
+        words = [f"{self.called} {self.batch}"] if not self.rate else [f"{self.rate:,} a second"]
         if self.clients:
             words.append(f"{self.clients} process{'' if self.clients == 1 else 'es'}")
         if self.channels > 1:

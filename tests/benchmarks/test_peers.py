@@ -252,6 +252,7 @@ def test_every_cell_gives_figures_and_who_breaks_ends_nothing(
     ours = ("turnabout", "turnabout-no-history", "turnabout-two-calls")
     names = (*ours, "raw", "raw-combined", "raw-generic", "raw-one-step", "pgmq", "pgmq-archive")
     sqlite = ("turnabout-sqlite", "turnabout-sqlite-no-history", "raw-sqlite")
+    names, sqlite = (*names, "turnabout-tasks"), (*sqlite, "turnabout-sqlite-tasks")
     peers = [Broken(), *(known.BY_NAME[name] for name in (*names, *sqlite))]
     places = [PostgresPlace(url=None, version=18, durable=False), SqlitePlace(durable=False)]
     try:
@@ -265,9 +266,8 @@ def test_every_cell_gives_figures_and_who_breaks_ends_nothing(
     for name, result in found.items():
         assert result.cases, name
         for one in result.cases:
-            ours = known.OURS[one.setting.store]
             first = cells.BY_NAME[name].measures[0]
-            assert first in one.rounds[ours][0], (name, one)
+            assert first in one.rounds[known.ours(name, one.setting.store)][0], (name, one)
             assert "broken" not in one.rounds
         assert text(result)
     broken = {name for name, result in found.items() for one in result.cases if one.failed}
