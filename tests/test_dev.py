@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import dev
+from tools import lock
 
 LOCK = """\
 # a comment
@@ -244,9 +245,9 @@ def test_a_lock_with_an_address_is_refused(monkeypatch, tmp_path):
     def step(_title: str, command: list[str]) -> None:
         Path(command[command.index("-o") + 1]).write_text("thing @ https://somewhere/thing\n")
 
-    monkeypatch.setattr(dev, "step", step)
-    with pytest.raises(dev.SetupError, match="would name an address"):
-        dev.compile_lock("uv", target, [])
+    monkeypatch.setattr(lock, "step", step)
+    with pytest.raises(lock.SetupError, match="would name an address"):
+        lock.compile_lock("uv", target, [])
     assert not target.exists()
 
 

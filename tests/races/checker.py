@@ -12,13 +12,16 @@ began, and when the old server was surely gone.
 """
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from tests.races.actors import FIFO, value_of
 from turnabout import Rate
 
 SLOWEST_CALL_SECONDS = 20.0
+RECEIPT = ("id", "attempt", "lease")
+ROLLED_BACK = "RolledBack"
+"""What comes out of a call in a transaction of the caller's that was given up."""
 MET = {"channel": "", "queue": "queue's "}
 
 
@@ -91,21 +94,17 @@ class History:
         self.settles: list[Call] = []
         self.leases: list[Lease] = []
         for key, inv in began.items():
-            end = ended.get(key)
-            answered = end is not None and end["e"] == "ok"
-            out = end["out"] if end is not None and answered else None
-            call = Call(inv["op"], inv["q"], inv["t"], end["t"] if end else None, out, inv)
-            if end and end["t"] - inv["t"] > SLOWEST_CALL_SECONDS:
-                report.wrong("P13", f"a call took {end['t'] - inv['t']:.1f} s: {inv}")
+            call = _paired(inv, ended.get(key))
+            if call.ended and call.ended - call.began > SLOWEST_CALL_SECONDS:
+                report.wrong("P13", f"a call took {call.ended - call.began:.1f} s: {inv}")
             if call.op == "send":
                 self.sends.append(call)
             elif call.op != "receive":
-                self.settles.append(call)
-            elif answered:
-                assert end is not None
+                self.settles += _each(call)
+            else:
                 self.leases += [
-                    Lease(v, i, a, inv["q"], c, inv["t"], end["t"], u - ms, ms, s, n)
-                    for v, i, a, c, u, ms, s, n in out
+                    Lease(v, i, a, call.queue, c, call.began, call.ended or 0, u - ms, ms, s, n)
+                    for v, i, a, c, u, ms, s, n in call.out or ()
                 ]
         self.settled: dict[tuple[int, int, int], list[Call]] = defaultdict(list)
         for call in sorted(self.settles, key=lambda c: c.began):
@@ -118,8 +117,36 @@ class History:
         self.leases.sort(key=lambda lease: lease.got)
 
 
+def _paired(inv: dict[str, Any], end: dict[str, Any] | None) -> Call:
+    """How a call began, and how it ended, if that is known."""
+    end = end or {"e": "info", "t": None}
+    out = {"ok": end.get("out"), "no": ROLLED_BACK}.get(end["e"])
+    return Call(inv["op"], inv["q"], inv["t"], end["t"], out, inv)
+
+
+def _each(call: Call) -> list[Call]:
+    """An ack of many is an ack of each."""
+    if call.op != "acks":
+        return [call]
+    receipts = [dict(zip(RECEIPT, receipt, strict=True)) for receipt in call.said["receipts"]]
+    outs = [None] * len(receipts) if call.out is None else call.out
+    return [
+        replace(call, op="ack", out=out, said=said)
+        for out, said in zip(outs, receipts, strict=True)
+    ]
+
+
 def _receipt(said: dict[str, Any]) -> tuple[int, int, int]:
     return said["id"], said["attempt"], said["lease"]
+
+
+def _values(send: Call) -> list[str]:
+    return [value for value, _, _ in send.said["messages"]]
+
+
+def _ids(send: Call) -> list[int]:
+    """Of a send that was answered."""
+    return [] if send.out in (None, ROLLED_BACK) else send.out
 
 
 def check(
@@ -131,13 +158,17 @@ def check(
     rates: dict[str, Rate],
     queue_limits: dict[str, int] | None = None,
     queue_rates: dict[str, Rate] | None = None,
+    effects: list[tuple[str, str]] | None = None,
     drained: bool = True,
     at_least: dict[str, int] | None = None,
 ) -> Report:
-    """Check a history against what is left. `at_least` names the opportunities there must be."""
+    """Check a history against what is left, and the rows that were to be committed with sends and
+    acks. `at_least` names the opportunities there must be.
+    """
     report = Report()
     history = History(events, report)
     _delivered_as_sent(history, left, report, drained=drained)
+    _committed_together(history, left, effects or [], report, drained=drained)
     _ended_once(history, left, report)
     _one_lease_each(history, report)
     _fenced(history, report)
@@ -186,11 +217,45 @@ def _delivered_as_sent(
     if drained:  # then every message that there ever was has been seen
         known = {*seen.values(), *there}
         for call in history.sends:
-            values = [value for value, _, _ in call.said["messages"]]
-            if call.out is None and 0 < len(known.intersection(values)) < len(values):
+            values = _values(call)
+            some = len(known.intersection(values))
+            if not _ids(call) and 0 < some < len(values):
                 report.wrong("P3", f"a send of many happened in part: {values}")
     report.numbers["attempted"] = len(sent)
     report.numbers["repeated"] = sum(call.said.get("again", False) for call in history.sends)
+
+
+def _committed_together(
+    history: History,
+    left: dict[str, list[Any]],
+    effects: list[tuple[str, str]],
+    report: Report,
+    *,
+    drained: bool,
+) -> None:
+    """P3. Rows and messages of one transaction are both there, or neither; no row is twice."""
+    rows = {what: Counter(v for v, kind in effects if kind == what) for what in ("sent", "done")}
+    values = {lease.id: lease.value for lease in history.leases}
+    seen = {*values.values(), *(value_of(p.payload.decode()) for k in left.values() for p in k)}
+    said = {call_value: set[bool]() for call in history.sends for call_value in _values(call)}
+    for call in history.sends:  # one that is repeated with its keys may be rolled back once
+        for value in _values(call):
+            said[value].add(call.out == ROLLED_BACK)
+    for value in seen.intersection(said):
+        if said[value] == {True}:
+            report.wrong("P3", f"{value} is there, and its transaction was rolled back")
+    acked = {values.get(c.said["id"]) for c in history.settles if (c.op, c.out) == ("ack", "Acked")}
+    maybe = {values.get(c.said["id"]) for c in history.settles if (c.op, c.out) == ("ack", None)}
+    for value, times in rows["done"].items():
+        if times > 1:
+            report.wrong("P3", f"{value} was acked in {times} transactions")
+        if value not in acked | maybe:
+            report.wrong("P3", f"a row says that {value} was acked, and it was not")
+    if drained:
+        for value in rows["sent"]:
+            if value not in seen:
+                report.wrong("P3", f"a row was committed with {value}, and that is lost")
+    report.numbers.update(rows=len(effects))
 
 
 def _ended_once(history: History, left: dict[str, list[Any]], report: Report) -> None:
@@ -205,7 +270,7 @@ def _ended_once(history: History, left: dict[str, list[Any]], report: Report) ->
             maybe.add(call.said["id"])
     dead = {p.id for name, kept in left.items() if name.endswith("-dead") for p in kept}
     waiting = {p.id for name, kept in left.items() if not name.endswith("-dead") for p in kept}
-    accepted = {number for call in history.sends if call.out is not None for number in call.out}
+    accepted = {number for call in history.sends for number in _ids(call)}
     for number in accepted:
         ends = acked[number] + (number in dead)
         if ends > 1:
@@ -266,7 +331,7 @@ def _fenced(history: History, report: Report) -> None:
             live = any(x.until > call.began for x in later)
             report.numbers["stale receipts"] += 1
             report.numbers["stale receipts, another lease live"] += live
-            if call.out not in (None, "LeaseLost"):
+            if call.out not in (None, "LeaseLost", ROLLED_BACK):
                 report.wrong("P6", f"a stale receipt was honoured: {call}")
 
 
@@ -286,7 +351,7 @@ def _fifo(history: History, report: Report) -> None:
     """P9. In a FIFO queue one message of a channel at a time, in order of sending."""
     order: dict[str, int] = {}
     for place, call in enumerate(sorted(history.sends, key=lambda call: call.began)):
-        if call.queue == FIFO and call.out is not None:
+        if call.queue == FIFO and _ids(call):
             for index, (value, _, _) in enumerate(call.said["messages"]):
                 order[value] = place * 1000 + index
     channels: dict[str, list[Lease]] = defaultdict(list)
@@ -348,8 +413,8 @@ def _adds_up(history: History, stats: dict[str, Any], report: Report) -> None:
         if s.sent != s.scheduled + s.ready + s.leased + ended:
             report.wrong("P15", f"{name} does not add up: {s}")
         sends = [call for call in history.sends if call.queue == name]
-        sure = len({number for call in sends for number in call.out or ()})
-        most = len({value for call in sends for value, _, _ in call.said["messages"]})
+        sure = len({number for call in sends for number in _ids(call)})
+        most = len({value for call in sends for value in _values(call)})
         if sends and not sure <= s.sent <= most:
             report.wrong("P15", f"{name} counts {s.sent} sent, not {sure} to {most}")
         acks = [c for c in history.settles if c.queue == name and c.op == "ack"]

@@ -2,6 +2,7 @@
 
 The run's seed fixes every process's choices, not how they interleave. It is printed with the
 verdict; `TURNABOUT_HAMMER_SEED=…` repeats the choices, `TURNABOUT_HAMMER_SECONDS=…` runs longer.
+`places.py` has where it runs and what may go wrong there, `chaos.py` many runs.
 """
 
 import contextlib
@@ -9,6 +10,7 @@ import json
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -22,8 +24,8 @@ from typing import Any
 import pytest
 
 import turnabout
-from tests.races.actors import FIFO, FREE, LIMITS
-from tests.races.checker import Report, check
+from tests.races.actors import FIFO, FREE, LIMITS, PLAIN
+from tests.races.checker import Report
 from turnabout import Policy, Rate
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -45,19 +47,44 @@ class Run:
     stats: dict[str, Any]
     faults: Counter[str] = field(default_factory=Counter)
     drained: bool = True
+    effects: list[tuple[str, str]] = field(default_factory=list)
+    timeline: list[tuple[float, str]] = field(default_factory=list)
+    """Seconds since the beginning, and the fault."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a hammer runs.
+
+    roads: URLs that lead there, for one process after the other.
+    faults: what may go wrong besides the processes, and how it is made to; False: not this time.
+    check: what is wrong there afterwards.
+    rows: answers a query with all its rows, in the same database.
+    """
+
+    url: str
+    roads: Sequence[str]
+    rows: Callable[[str], list[Any]]
+    faults: Mapping[str, Callable[["Hammer"], object]] = field(default_factory=dict)
+    check: Callable[[], Sequence[str]] = tuple
 
 
 class Hammer:
     """Producers and workers on the store at `url`, which exists and has no such queues yet."""
 
-    queues: Sequence[str] = (FIFO, FREE)
+    queues: Sequence[str] = (FIFO, FREE, PLAIN)
+    faces: Sequence[str] = ("library",)
+    place: Place | None = None
+    seed: int = SEED
     program = "tests.races.actors"
     more: Mapping[str, Any] = MappingProxyType({})  # for the plan of each of them
 
     def __init__(self, url: str, folder: Path, *, producers: int = 2, workers: int = 4) -> None:
         self.url, self.log = url, folder / "history.jsonl"
         self.errors = (folder / "errors.txt").open("ab")
-        self.dice = random.Random(SEED)
+        self.dice = random.Random(self.seed)
+        self.doors: list[str] = []
+        self.timeline: list[tuple[float, str]] = []
         self.faults: Counter[str] = Counter()
         self.ends_at = 0.0
         self.slots = [("producer", n) for n in range(producers)]
@@ -65,17 +92,34 @@ class Hammer:
         self.processes: dict[tuple[str, int], subprocess.Popen[bytes]] = {}
         self.generation: Counter[tuple[str, int]] = Counter()
         self.calm = False
+        self.others: Mapping[str, Callable[[Hammer], object]] = {}
 
-    def run(self, seconds: float = SECONDS, also: Callable[[], str] | None = None) -> Run:
-        """Hammer for so long, then let the workers drain. `also` makes one more kind of fault."""
+    @classmethod
+    def at(cls, place: Place, folder: Path, seed: int, *, bulk: float, size: int = 2) -> "Hammer":
+        """Of all faces, and with servers: `size` of them. bulk: the share of sends of hundreds."""
+        made = cls(place.url, folder, producers=size + 1, workers=size + 2)
+        made.others = place.faults
+        made.place, made.seed, made.dice = place, seed, random.Random(seed)
+        made.faces = ("library", "within", "http", "asyncio")
+        made.more = {"bulk": bulk}
+        for number in range(size):
+            with socket.create_server(("127.0.0.1", 0)) as free:
+                made.doors.append(f"http://127.0.0.1:{free.getsockname()[1]}")
+            made.slots.append(("door", number))
+        place.rows("create table effect (value text, what text)")
+        return made
+
+    def run(self, seconds: float = SECONDS) -> Run:
+        """Hammer for so long, then let the workers drain."""
         with contextlib.ExitStack() as stack:
             mq = stack.enter_context(turnabout.connect(self.url))
             self._make_queues(mq)
-            self.ends_at = time.monotonic() + seconds
+            self.began_at = time.monotonic()
+            self.ends_at = self.began_at + seconds
             stack.callback(self._end, signal.SIGKILL)
             for slot in self.slots:
                 self._start(slot)
-            self._torment(also)
+            self._torment()
             return self._left(mq)
 
     def _left(self, mq: Any) -> Run:
@@ -85,7 +129,8 @@ class Hammer:
         names = [*self.queues, *(f"{name}-dead" for name in self.queues)]
         left = {name: everything(mq.queue(name)) for name in names}
         stats = {name: mq.queue(name).stats() for name in left}
-        return Run(read(self.log), left, stats, self.faults, drained)
+        rows = self.place.rows("select value, what from effect") if self.place else []
+        return Run(read(self.log), left, stats, self.faults, drained, rows, self.timeline)
 
     def _make_queues(self, mq: Any) -> None:
         mq.queue(FIFO).create(fifo=True, max_attempts=30)
@@ -95,50 +140,81 @@ class Hammer:
         for channel, most in LIMITS.items():
             mq.queue(FREE).channel(channel).set_policy(Policy(max_concurrency=most))
         mq.queue(FREE).channel("slow").set_policy(Policy(rate=RATE))
+        mq.queue(PLAIN).create(max_attempts=30)
 
     def _start(self, slot: tuple[str, int]) -> None:
         role, number = slot
         self.generation[slot] += 1
+        if role == "door":
+            self._open_door(number)
+            return
         plan = {
             "role": role,
             "slot": number,
             "name": self._name(slot),
-            "seed": f"{SEED} {slot} {self.generation[slot]}",
-            "url": self.url,
+            "seed": f"{self.seed} {slot} {self.generation[slot]}",
+            "url": self.place.roads[number % len(self.place.roads)] if self.place else self.url,
+            "own": self.url,
+            "face": self.faces[(number + (role == "worker")) % len(self.faces)],
+            "doors": self.doors,
             "log": str(self.log),
             "until": self.ends_at,
             "pause": 0.02,
             "calm": self.calm,
         }
-        words = [sys.executable, "-m", self.program, json.dumps({**plan, **self.more})]
+        self._spawn(slot, "-m", self.program, json.dumps({**plan, **self.more}))
+
+    def _open_door(self, number: int) -> None:
+        port = self.doors[number].rpartition(":")[2]
+        url = self.place.roads[0] if self.place else self.url
+        options = ("--auth", "none", "--no-dashboard", "--log-level", "error")
+        words = ("-m", "turnabout", "serve", "--port", port, "--url", url, *options)
+        self._spawn(("door", number), *words)
+
+    def _spawn(self, slot: tuple[str, int], *words: str) -> None:
         source = str(Path(turnabout.__file__).parent.parent)
         environment = {**os.environ, "PYTHONPATH": source}
         self.processes[slot] = subprocess.Popen(
-            words, cwd=ROOT, env=environment, stdout=self.errors, stderr=self.errors
-        )
+            [sys.executable, *words],
+            cwd=ROOT, env=environment, stdout=self.errors, stderr=self.errors,
+        )  # fmt: skip
 
-    def _torment(self, also: Callable[[], str] | None) -> None:
+    def note(self, fault: str, where: str = "") -> None:
+        """A fault was made."""
+        self.faults[fault] += 1
+        self.timeline.append((time.monotonic() - self.began_at, f"{fault} {where}".strip()))
+
+    def void(self, began: float) -> None:
+        """All leases went with the server that was killed since then."""
+        line = json.dumps({"e": "void", "t": began, "gone": time.monotonic()})
+        with self.log.open("ab") as log:
+            log.write(line.encode() + b"\n")
+
+    def _torment(self) -> None:
         """Kill, stop and start processes at random; the dead are born again."""
+        others = self.others
         while time.monotonic() < self.ends_at:
             slot = self.dice.choice(self.slots)
             self._let_begin(slot)
             process = self.processes[slot]
-            fault = self.dice.choice(["kill", "kill", "stop", "none", "also" if also else "kill"])
+            fault = self.dice.choice(["kill", "kill", "stop", "none", *others, *others])
             if fault == "kill":
                 process.kill()
-                self.faults["kill"] += 1
+                self.note("kill", self._name(slot))
             elif fault == "stop" and slot[0] == "worker":
+                self.note("stop", self._name(slot))
                 process.send_signal(signal.SIGSTOP)
                 time.sleep(self.dice.choice([0.1, 1.0]))
                 process.send_signal(signal.SIGCONT)
-                self.faults["stop"] += 1
-            elif fault == "also" and also is not None:
-                self.faults[also()] += 1
+            elif fault in others and others[fault](self) is not False:
+                self.note(fault)
             self._revive()
             time.sleep(self.dice.uniform(0.05, 0.35))
 
     def _let_begin(self, slot: tuple[str, int]) -> None:
         """Mostly it has done something: else a slow machine would only start processes."""
+        if slot[0] == "door":
+            return
         who = f'"who": "{self._name(slot)}"'.encode()
         patience = min(time.monotonic() + self.dice.choice([0.1, 1.0, 1.0]), self.ends_at)
         while time.monotonic() < patience:
@@ -160,7 +236,7 @@ class Hammer:
         self._end(signal.SIGKILL)
         self.calm = True
         for slot in self.slots:
-            if slot[0] == "worker":
+            if slot[0] != "producer":
                 self._start(slot)
         give_up = time.monotonic() + most_seconds
         while time.monotonic() < give_up:
@@ -193,42 +269,13 @@ def everything(queue: Any) -> list[Any]:
 
 def read(log: Path) -> list[dict[str, Any]]:
     """The history in order of time. A torn line is a call that nobody knows the end of."""
+    if not log.exists():
+        return []
     events = []
     for line in log.read_bytes().splitlines():
         with contextlib.suppress(ValueError):
             events.append(json.loads(line))
     return sorted(events, key=lambda event: event["t"])
-
-
-def judge(
-    run: Run,
-    folder: Path,
-    at_least: Mapping[str, int],
-    *missing: str,
-    good: Sequence[str] = ("valid", "unknown"),
-    **of_queues: Any,
-) -> Report:
-    """What the checker says; `missing` are other chances that the run didn't give."""
-    rates, told = {"slow": RATE}, (folder / "errors.txt").read_text(errors="replace")
-    report = check(
-        run.events,
-        run.left,
-        run.stats,
-        limits=LIMITS,
-        rates=rates,
-        drained=run.drained,
-        at_least=at_least,
-        **of_queues,
-    )
-    report.missing.extend(missing)
-    print(f"seed {SEED}, faults {dict(run.faults)}, {report}")  # noqa: T201 (`pytest -s`)
-    assert report.verdict in good, f"seed {SEED}\n{report}\n{told[-3000:]}"
-    return report
-
-
-def too_few_kills(run: Run) -> list[str]:
-    """For `judge`."""
-    return [f"only {run.faults['kill']} kills"] if run.faults["kill"] < 3 else []
 
 
 def until_enough_was_seen(hammer: Callable[[Path, float], Report], folder: Path) -> None:

@@ -2,7 +2,6 @@
 processes work and are killed, and the server crashes; `changes.py` judges it.
 """
 
-import json
 import os
 import threading
 import time
@@ -15,8 +14,8 @@ import pytest
 import turnabout
 from tests.races.changes import BUSY, GONE, PLAIN, Operator, judge, kept_of
 from tests.races.checker import Report
-from tests.races.rig import SECONDS, SEED, Hammer
-from tests.races.test_hammer import ask_the_doctor, until_enough_was_seen
+from tests.races.places import doctor
+from tests.races.rig import SECONDS, SEED, Hammer, until_enough_was_seen
 from tests.support.doors import migrate
 from tests.support.postgres import GIVEN, own_server
 
@@ -41,6 +40,8 @@ class Changing(Hammer):
     def __init__(self, url: str, folder: Path, server: Any = None) -> None:
         super().__init__(url, folder)
         self.server = server
+        if server is not None:
+            self.others = {"crash": Changing._crash}
 
     def _make_queues(self, mq: Any) -> None:
         mq.queue(BUSY).create(max_attempts=None, history_seconds=0, events="all")
@@ -49,14 +50,14 @@ class Changing(Hammer):
         mq.queue(GONE).create(max_attempts=None)
         mq.queue(PLAIN).create(max_attempts=None, history_seconds=0)
 
-    def _torment(self, also: object) -> None:
+    def _torment(self) -> None:
         log = os.open(self.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         plan = {"name": "operator", "seed": f"{SEED} operator", "url": self.url, "open_log": log}
         operator = Operator(plan)
         thread = threading.Thread(target=operator.run)
         thread.start()
         try:
-            super()._torment(None if self.server is None else self._crash)
+            super()._torment()
         finally:
             operator.stopped = True
             thread.join(60)
@@ -82,15 +83,13 @@ class Changing(Hammer):
     def _drain(self, mq: Any, most_seconds: float = 90) -> bool:
         return super()._drain(mq, most_seconds + 8 * SECONDS)
 
-    def _crash(self) -> str:
+    def _crash(self) -> bool:
         if self.dice.random() < 0.8:
-            return "none"
+            return False
         began = time.monotonic()
         self.server.restart("immediate")
-        void = {"e": "void", "t": began, "gone": time.monotonic()}
-        with self.log.open("ab") as log:
-            log.write(json.dumps(void).encode() + b"\n")
-        return "crash"
+        self.void(began)
+        return True
 
 
 @pytest.mark.parametrize("store", ["sqlite", "postgres"])
@@ -112,7 +111,7 @@ def test_a_busy_queue_is_changed(tmp_path, store):
                 kept = set(kept_of(queue))
                 events = queue.events(after=hammer.since, idle_seconds=0.1)
                 told = {event.id for event in events if event.kind == "done"}
-            ask_the_doctor(url)
+            assert doctor(url) == []
         report = judge(run.events, run.left, kept, told)
         report.missing += [what for what, most in AT_LEAST.items() if report.numbers[what] < most]
         errors = (folder / "errors.txt").read_text(errors="replace")

@@ -25,6 +25,7 @@ class Network:
         self.lead_to(url)
         self._is_silent = False
         self._refusal: bytes | None = None
+        self._tears = 0
         self._open: list[socket.socket] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
         host, port = self._listener.getsockname()[:2]
@@ -52,6 +53,10 @@ class Network:
         """A pooler's answer to whatever is asked on a connection; it hangs up. None: no more."""
         self._refusal = said
 
+    def tear(self) -> None:
+        """Of the next two answers comes a half, and no more."""
+        self._tears = 2
+
     def close(self) -> None:
         """No network any more."""
         for one in (self._listener, *self._open):
@@ -77,15 +82,23 @@ class Network:
                     if one is near and self._refusal is not None:
                         near.sendall(_fatal(self._refusal))
                         return
+                    if one is far and self._tears:
+                        self._tears -= 1
+                        near.sendall(data[: len(data) // 2])
+                        return
                     if not self._is_silent:
                         other[one].sendall(data)
 
     def _connected(self) -> socket.socket:
-        if self._host.startswith("/"):
-            far = socket.socket(socket.AF_UNIX)
-            far.connect(f"{self._host}/.s.PGSQL.{self._port}")
-        else:
+        if not self._host.startswith("/"):
             far = socket.create_connection((self._host, self._port))
+        else:
+            far = socket.socket(socket.AF_UNIX)
+            try:
+                far.connect(f"{self._host}/.s.PGSQL.{self._port}")
+            except OSError:
+                far.close()
+                raise
         self._open.append(far)
         return far
 

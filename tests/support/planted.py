@@ -67,13 +67,19 @@ def must_notice(bug: Bug, door: Door, package: str) -> None:
     pytest.fail(f"nobody noticed: {bug}")
 
 
+def plant(connection: psycopg.Connection[Any], bug: Bug) -> list[str]:
+    """Answers with the functions as they were."""
+    found = [text for _, text in connection.execute(_FUNCTIONS) if bug.old in text]
+    assert found, f"no function has the text {bug.old!r}: plant the bug where it stands now"
+    for text in found:
+        connection.execute(text.replace(bug.old, bug.new).encode())
+    return found
+
+
 @contextlib.contextmanager
 def planted(url: str, bug: Bug) -> Iterator[None]:
     with psycopg.connect(url, autocommit=True) as connection:
-        found = [text for _, text in connection.execute(_FUNCTIONS) if bug.old in text]
-        assert found, f"no function has the text {bug.old!r}: plant the bug where it stands now"
-        for text in found:
-            connection.execute(text.replace(bug.old, bug.new).encode())
+        found = plant(connection, bug)
         try:
             yield
         finally:

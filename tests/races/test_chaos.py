@@ -1,0 +1,113 @@
+"""Chaos in small: rounds on each store, killed and cut at random; the history is checked.
+
+`python3 dev.py chaos --minutes 600` makes it a night's work.
+"""
+
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from tests.races import places
+from tests.races.chaos import Round, main, one_round, total
+from tests.races.page import page
+from tests.races.planted import PLANTED
+from tests.races.rig import SECONDS, SEED, Place, until_enough_was_seen
+from tests.support.postgres import GIVEN
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.real_time,
+    pytest.mark.timeout(SECONDS * 20 + 300),
+]
+ours = pytest.mark.skipif(GIVEN is not None, reason="a given server is not ours to crash")
+
+AT_LEAST = {
+    "accepted": 100,
+    "redeliveries": 3,
+    "slots full": 3,
+    "queue's slots full": 2,
+    "in order": 10,
+    "delayed": 3,
+    "repeated": 2,
+    "rows": 3,
+}
+CRASHES = {"accepted": 50, "redeliveries": 1, "rows": 2}
+
+
+def enough(folder: Path, store: str, make: object, at_least: dict[str, int], faults: int) -> None:
+    def hammer(_: Path, seconds: float) -> SimpleNamespace:
+        done, _ = one_round(store, make, SEED, seconds=seconds, bulk=0.05, size=1)
+        print(done)  # noqa: T201 (`pytest -s`)
+        assert done.violations == [], f"seed {SEED}"
+        short = [what for what, least in at_least.items() if done.numbers.get(what, 0) < least]
+        few = sum(done.faults.values()) < faults
+        return SimpleNamespace(verdict="unknown" if short or few else done.verdict, short=short)
+
+    until_enough_was_seen(hammer, folder)
+
+
+def test_sqlite(tmp_path):
+    enough(tmp_path, "sqlite", places.sqlite, AT_LEAST, 3)
+
+
+@ours
+@pytest.mark.parametrize("way", ["network", "pooler"])
+def test_postgres(tmp_path, way):
+    """Crashed, cut and torn; also through a transaction pooler, with our URL as it is: each call
+    may have another session, and finds there what others have prepared.
+    """
+
+    @contextmanager
+    def make(folder):
+        with places.postgres(folder, pooler=way == "pooler") as place:
+            yield place
+
+    enough(tmp_path, way, make, CRASHES, 2)
+
+
+@ours
+def test_a_replica_takes_over(tmp_path):
+    enough(tmp_path, "pair", places.pair, CRASHES, 2)
+
+
+@ours
+@pytest.mark.long
+@pytest.mark.parametrize("bug", PLANTED)
+def test_a_planted_bug_is_seen(bug):
+    assert main(["--plant", bug, "--seed", "1", "--round-seconds", "6"]) == 0
+
+
+def round_of(verdict: str = "valid", **numbers: int) -> Round:
+    wrong = ["P1: <lost>"] if verdict == "invalid" else []
+    return Round("sqlite", 7, 1.0, verdict, numbers, {"kill": 2}, [(0.5, "kill w1.1")], wrong)
+
+
+def test_a_verdict_needs_enough_of_everything():
+    full = dict.fromkeys(["redeliveries", "stale receipts", "slots full", "rate met"], 99)
+    full |= dict.fromkeys(["queue's slots full", "in order", "delayed", "repeated", "rows"], 99)
+    assert total([round_of(accepted=1_000, **full)])[0] == "valid"
+    assert total([round_of(accepted=999, **full)])[0] == "unknown"
+    assert total([round_of("unknown", accepted=1_000, **full)])[0] == "unknown"
+    assert total([round_of(accepted=1_000, **full), round_of("invalid")])[0] == "invalid"
+
+
+def test_the_page_tells_each_fault_and_each_violation():
+    rounds = [round_of(accepted=1), round_of("invalid", accepted=2)]
+    text = page(rounds, *total(rounds))
+    assert "<span class=invalid>invalid" in text
+    assert "sqlite, seed 7: P1: &lt;lost&gt;" in text
+    assert text.count("<title>0.5 s: kill w1.1</title>") == 2
+
+
+def test_the_place_is_told_to_be_wrong(tmp_path):
+    """What stands nowhere, or what the doctor finds, is a violation."""
+
+    @contextmanager
+    def make(folder):
+        with places.sqlite(folder) as place:
+            yield Place(place.url, place.roads, place.rows, check=lambda: ["1 × nowhere"])
+
+    done, _ = one_round("sqlite", make, SEED, seconds=0, size=1)
+    assert (done.verdict, done.violations) == ("invalid", ["1 × nowhere"])
