@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import sys
 import tempfile
 import time
@@ -24,6 +25,7 @@ from tests.races.checker import Report, check
 from tests.races.page import page
 from tests.races.places import PLACES, postgres
 from tests.races.planted import PLANTED, planted
+from tests.races.power import cuts
 from tests.races.rig import LIMITS, OF_QUEUES, RATE, Hammer, Place
 
 ROUND_SECONDS = 20.0
@@ -126,6 +128,8 @@ def main(words: Sequence[str] | None = None) -> int:
         makes["pooler"] = lambda folder: postgres(folder, pooler=True)
     if given.plant is not None:
         return _plant(given)
+    if given.power:
+        return _cut(given)
     rounds: list[Round] = []
     ends_at = time.monotonic() + given.minutes * 60
     while time.monotonic() < ends_at:
@@ -176,6 +180,22 @@ def _plant(given: argparse.Namespace) -> int:
     return min(missed, 1)
 
 
+def _cut(given: argparse.Namespace) -> int:
+    """Power cuts, a thousand of each run."""
+    if shutil.which("cc") is None:
+        print("verdict: unknown. Power cuts need a C compiler, `cc`, to watch what is written.")
+        return 2
+    numbers, wrong = Counter[str](), list[str]()
+    while numbers["images"] < given.power:
+        seed = given.seed + numbers["images"]
+        more, found = cuts(min(1_000, given.power - numbers["images"]), seed)
+        numbers.update(more)
+        wrong += found
+        print(f"seed {seed}: {dict(more)}", *found[:10], sep="\n    ", flush=True)
+    print(f"verdict: {'invalid' if wrong else 'valid'}, {dict(numbers)}")
+    return 1 if wrong else 0
+
+
 def _options(words: Sequence[str] | None) -> argparse.Namespace:
     def stores(text: str) -> list[str]:
         names = text.split(",")
@@ -193,6 +213,7 @@ def _options(words: Sequence[str] | None) -> argparse.Namespace:
     add("--bulk", type=float, default=0.5, help="share of sends of hundreds (0 to 1)")
     add("--report", type=Path, metavar="FILE", help="write a page with the timeline of faults")
     add("--json", type=Path, metavar="FILE", help="write the rounds")
+    add("--power", type=int, default=0, metavar="N", help="instead: N power cuts of an SQLite file")
     add("--plant", choices=[*PLANTED, "all"], help="plant a bug, which must be seen")
     return parser.parse_args(words)
 

@@ -3,16 +3,20 @@
 `python3 dev.py chaos --minutes 600` makes it a night's work.
 """
 
+import random
+import shutil
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+import turnabout
 from tests.races import places
 from tests.races.chaos import Round, main, one_round, total
 from tests.races.page import page
 from tests.races.planted import PLANTED
+from tests.races.power import Disk, Step, cuts, judged
 from tests.races.rig import SECONDS, SEED, Place, until_enough_was_seen
 from tests.support.postgres import GIVEN
 
@@ -111,3 +115,38 @@ def test_the_place_is_told_to_be_wrong(tmp_path):
 
     done, _ = one_round("sqlite", make, SEED, seconds=0, size=1)
     assert (done.verdict, done.violations) == ("invalid", ["1 × nowhere"])
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+def test_power_cuts():
+    numbers, wrong = cuts(40, SEED)
+    assert wrong == [], SEED
+    assert numbers["images"] == 40
+    assert numbers["records S"] > 20
+
+
+@pytest.mark.long
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+def test_a_file_that_syncs_later_loses_what_it_said():
+    _, wrong = cuts(20, SEED, synchronous="normal")
+    assert any("accepted and lost" in one for one in wrong)
+    assert any("acked and undone" in one for one in wrong)
+
+
+def test_a_disk_that_lies_is_seen(tmp_path):
+    """What was told before its sync is lost with the power, and that is found."""
+    disk = Disk()
+    for kind, data in (("W", b"synced"), ("B", b""), ("S", b""), ("W", b"loose"), ("B", b"")):
+        disk.take(Step(kind, 1, 6 if data == b"loose" else 0, "power.db", data))
+    dice = random.Random(1)
+    assert disk.image("nothing", dice) == {"power.db": b"synced"}
+    assert disk.image("everything", dice) == {"power.db": b"syncedloose"}
+    disk.take(Step("S", 2, 0, "power.db", b""))  # of somebody who began before all of it
+    assert disk.image("nothing", dice) == {"power.db": b"synced"}
+    with turnabout.connect(f"sqlite:///{tmp_path}/power.db") as mq:
+        number = mq.queue("power").send("x").id
+    assert [*judged(tmp_path, [[number]], set())] == []
+    assert [*judged(tmp_path, [[number, 99]], {98})] == [
+        "accepted and lost: [99]",
+        "acked and undone: [98]",
+    ]
