@@ -308,16 +308,22 @@ def test_what_the_architecture_names_is_there() -> None:
     assert [n for n in named if not any(p.endswith(f"/{n.rstrip('/')}/") for p in there)] == []
 
 
+def text_of_tasks() -> str:
+    return (DOCS / "performance.md").read_text(encoding="utf-8").split("`--cell tasks`")[1]
+
+
 def test_the_readme_is_short_and_its_figures_are_measured() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert len(text.split()) <= 900
     jobs = (DOCS / "performance.md").read_text(encoding="utf-8").split("`--cell jobs`")[1]
     rows = re.findall(r"^[|] batch (?:1|100), 1 process .*$", jobs, re.MULTILINE)[:2]
-    measured = set(re.findall(r"\b[\d,]+\b", "".join(rows)))
+    tasks = re.search(r"^[|] concurrency 1, 1 process .*$", text_of_tasks(), re.MULTILINE)
+    assert tasks is not None
+    measured = set(re.findall(r"\b[\d,]+\b", "".join([*rows, tasks[0]])))
     said = re.search(r"With default settings.*?Sending", text, re.DOTALL)
     assert said is not None
     figures = re.findall(r"(?<!PostgreSQL )\b\d[\d,]{2,}\b", said[0])
-    assert len(figures) == 8
+    assert len(figures) == 12
     assert set(figures) <= measured
     drawn = (DOCS / "pictures" / "fairness.svg").read_text(encoding="utf-8")
     for figure in re.findall(r"\d+ of [\d,]+ deliveries", text):
