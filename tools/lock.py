@@ -22,9 +22,10 @@ def main(more: list[str]) -> int:
     # In this order: the demo takes its versions from what is tested.
     compile_lock(uv, LOCKS["dev"], ["--all-extras", "--group", "dev", *more, "pyproject.toml"])
     tested = ["-c", str(LOCKS["dev"])]
-    few = [*tested, "--group", "demo", "--group", "build", "pyproject.toml"]
-    compile_lock(uv, LOCKS["demo"], few)
-    compile_lock(uv, LOCKS["pipeline"], [*few, "--extra", "spark-jre"])
+    few = [*tested, "--group", "build", "pyproject.toml"]
+    compile_lock(uv, LOCKS["demo"], [*few, "--group", "demo"])
+    compile_lock(uv, LOCKS["pipeline"], [*few, "--group", "demo", "--extra", "spark-jre"])
+    compile_lock(uv, LOCKS["docs"], [*few, "--group", "docs"])
     compile_lock(uv, PEERS_LOCK, [*tested, "--group", "peers", *more])
     return 0
 

@@ -165,12 +165,13 @@ def test_a_lock_holds_names_versions_and_hashes_only(lock: Path) -> None:
 
 
 def test_the_demo_runs_on_the_versions_that_are_tested() -> None:
-    demo, pipeline, tested = (
+    demo, docs, pipeline, tested = (
         set(re.findall(r"^\S+==.+", dev.LOCKS[what].read_text(), re.MULTILINE))
-        for what in ("demo", "pipeline", "dev")
+        for what in dev.LOCKS
     )
     assert demo <= pipeline
-    assert {line.split(" ")[0] for line in pipeline} <= {line.split(" ")[0] for line in tested}
+    versions = {line.split(" ")[0] for line in tested}
+    assert {line.split(" ")[0] for line in pipeline | docs} <= versions
 
 
 def test_every_requirement_is_locked() -> None:
@@ -181,8 +182,9 @@ def test_every_requirement_is_locked() -> None:
     wanted += [word for extra in project["optional-dependencies"].values() for word in extra]
     names = {re.split(r"[^a-z0-9-]", word)[0] for word in wanted} - {"turnabout"}
     assert names - locked_in(dev.LOCKS["dev"]) == set(), "run: python3 dev.py lock"
-    peers = {re.split(r"[^a-z0-9-]", word)[0] for word in groups["peers"]}
-    assert peers - locked_in(dev.PEERS_LOCK) == set(), "run: python3 dev.py lock"
+    for group, lock in (("peers", dev.PEERS_LOCK), ("docs", dev.LOCKS["docs"])):
+        names = {re.split(r"[^a-z0-9-]", word)[0] for word in groups[group]}
+        assert names - locked_in(lock) == set(), "run: python3 dev.py lock"
 
 
 def locked_in(lock: Path) -> set[str]:
