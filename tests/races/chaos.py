@@ -34,7 +34,7 @@ AT_LEAST = {
     "redeliveries": 20,
     "stale receipts": 5,
     "slots full": 20,
-    "rate met": 5,
+    "queue's rate met": 5,
     "queue's slots full": 10,
     "in order": 50,
     "delayed": 10,

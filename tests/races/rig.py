@@ -25,7 +25,7 @@ import pytest
 
 import turnabout
 from tests.races.actors import FIFO, FREE, LIMITS, PLAIN
-from tests.races.checker import Report
+from tests.races.checker import Report, check
 from turnabout import Policy, Rate
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -276,6 +276,25 @@ def read(log: Path) -> list[dict[str, Any]]:
         with contextlib.suppress(ValueError):
             events.append(json.loads(line))
     return sorted(events, key=lambda event: event["t"])
+
+
+def judge(run: Run, folder: Path, at_least: Mapping[str, int], *missing: str) -> Report:
+    """What the checker says; `missing` are other chances that the run didn't give."""
+    told = (folder / "errors.txt").read_text(errors="replace")
+    report = check(
+        run.events,
+        run.left,
+        run.stats,
+        limits=LIMITS,
+        rates={"slow": RATE},
+        drained=run.drained,
+        effects=run.effects,
+        at_least=at_least,
+    )
+    report.missing += [*missing, *(["only a kill or two"] if run.faults["kill"] < 3 else [])]
+    print(f"seed {SEED}, faults {dict(run.faults)}, {report}")  # noqa: T201 (`pytest -s`)
+    assert report.verdict != "invalid", f"seed {SEED}\n{report}\n{told[-3000:]}"
+    return report
 
 
 def until_enough_was_seen(hammer: Callable[[Path, float], Report], folder: Path) -> None:

@@ -89,7 +89,7 @@ def round_of(verdict: str = "valid", **numbers: int) -> Round:
 
 
 def test_a_verdict_needs_enough_of_everything():
-    full = dict.fromkeys(["redeliveries", "stale receipts", "slots full", "rate met"], 99)
+    full = dict.fromkeys(["redeliveries", "stale receipts", "slots full", "queue's rate met"], 99)
     full |= dict.fromkeys(["queue's slots full", "in order", "delayed", "repeated", "rows"], 99)
     assert total([round_of(accepted=1_000, **full)])[0] == "valid"
     assert total([round_of(accepted=999, **full)])[0] == "unknown"

@@ -158,7 +158,7 @@ if DRIVER is not None:
             assert browser.run("localStorage.length + document.cookie.length") == 0
             assert browser.run("location.search") == ""
             browser.run("location.hash = '#/emails'")
-            browser.until(f"{text}.includes('as many leased as allowed')")
+            browser.until(f"{text}.includes('as many leased as max_concurrency allows')")
             assert browser.run("document.querySelector('.tag').offsetParent") is None
             browser.run("location.hash = '#/emails/messages'")
             browser.until(f"{text}.includes('\\\\u{{202e}}abc<scr')")
