@@ -478,7 +478,7 @@ def live(door: Door, examples: int, *, shrink: bool = True, start: int = 0) -> C
 
     LifeHere.door, LifeHere.seen = door, Counter()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pacing, "MAINTAIN_SECONDS", float("inf"))  # only where `maintain` was drawn
+        patch.setattr(pacing.Rounds, "must_maintain", lambda *_: False)  # but where it was drawn
         patch.setattr(pacing.Watch, "must_look", lambda _: False)  # only where `fire` was drawn
         play(LifeHere, int(more or examples), STEPS, shrink=shrink, start=None if more else start)
     return LifeHere.seen
