@@ -21,12 +21,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.races.checker import Report, check
+from tests.races.checker import Report
 from tests.races.page import page
 from tests.races.places import PLACES, postgres
 from tests.races.planted import PLANTED, planted
 from tests.races.power import cuts
-from tests.races.rig import LIMITS, OF_QUEUES, RATE, Hammer, Place
+from tests.races.rig import OF_QUEUES, Hammer, Place, report_on
 
 ROUND_SECONDS = 20.0
 AT_LEAST = {
@@ -85,16 +85,7 @@ def one_round(
         if bug is not None:
             planted(bug, place, hammer)
         run = hammer.run(seconds)
-        report = check(
-            run.events,
-            run.left,
-            run.stats,
-            limits=LIMITS,
-            rates={"slow": RATE},
-            drained=run.drained,
-            effects=run.effects,
-            **OF_QUEUES,
-        )
+        report = report_on(run, **OF_QUEUES)
         report.violations += place.check()
     took = time.monotonic() - began
     told = (dict(report.numbers), dict(run.faults), run.timeline, report.violations)

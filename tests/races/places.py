@@ -130,7 +130,7 @@ def pair(_: Path) -> Iterator[Place]:
             [network.url],
             lambda query: _rows(now[0].url("app"))(query),
             {"failover": failover, "cut": lambda _: _cut(now[0].url())},
-            lambda: [*doctor(second.url("app")), *_astray(second.url("app"))],
+            lambda: [*doctor(now[0].url("app")), *_astray(now[0].url("app"))],
         )
 
 

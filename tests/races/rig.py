@@ -278,10 +278,9 @@ def read(log: Path) -> list[dict[str, Any]]:
     return sorted(events, key=lambda event: event["t"])
 
 
-def judge(run: Run, folder: Path, at_least: Mapping[str, int], *missing: str) -> Report:
-    """What the checker says; `missing` are other chances that the run didn't give."""
-    told = (folder / "errors.txt").read_text(errors="replace")
-    report = check(
+def report_on(run: Run, **more: Any) -> Report:
+    """What the checker says of a run."""
+    return check(
         run.events,
         run.left,
         run.stats,
@@ -289,8 +288,14 @@ def judge(run: Run, folder: Path, at_least: Mapping[str, int], *missing: str) ->
         rates={"slow": RATE},
         drained=run.drained,
         effects=run.effects,
-        at_least=at_least,
+        **more,
     )
+
+
+def judge(run: Run, folder: Path, at_least: Mapping[str, int], *missing: str) -> Report:
+    """What the checker says; `missing` are other chances that the run didn't give."""
+    told = (folder / "errors.txt").read_text(errors="replace")
+    report = report_on(run, at_least=at_least)
     report.missing += [*missing, *(["only a kill or two"] if run.faults["kill"] < 3 else [])]
     print(f"seed {SEED}, faults {dict(run.faults)}, {report}")  # noqa: T201 (`pytest -s`)
     assert report.verdict != "invalid", f"seed {SEED}\n{report}\n{told[-3000:]}"

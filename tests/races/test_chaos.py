@@ -40,13 +40,21 @@ AT_LEAST = {
 CRASHES = {"accepted": 50, "redeliveries": 1, "rows": 2}
 
 
-def enough(folder: Path, store: str, make: object, at_least: dict[str, int], faults: int) -> None:
+def enough(
+    folder: Path,
+    store: str,
+    make: object,
+    at_least: dict[str, int],
+    faults: int,
+    *,
+    must: str = "",
+) -> None:
     def hammer(_: Path, seconds: float) -> SimpleNamespace:
         done, _ = one_round(store, make, SEED, seconds=seconds, bulk=0.05, size=1)
         print(done)  # noqa: T201 (`pytest -s`)
         assert done.violations == [], f"seed {SEED}"
         short = [what for what, least in at_least.items() if done.numbers.get(what, 0) < least]
-        few = sum(done.faults.values()) < faults
+        few = sum(done.faults.values()) < faults or (must and must not in done.faults)
         return SimpleNamespace(verdict="unknown" if short or few else done.verdict, short=short)
 
     until_enough_was_seen(hammer, folder)
@@ -73,7 +81,7 @@ def test_postgres(tmp_path, way):
 
 @ours
 def test_a_replica_takes_over(tmp_path):
-    enough(tmp_path, "pair", places.pair, CRASHES, 2)
+    enough(tmp_path, "pair", places.pair, CRASHES, 2, must="failover")
 
 
 @ours

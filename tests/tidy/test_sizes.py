@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.tidy.test_tree import ROOT, sources, text_of
 
 LINES_MAX = {
-    "core": 29_027,
+    "core": 29_032,
     "slice alembic": 48,
     "slice dev": 751,
     "slice django": 1_094,
@@ -20,7 +20,7 @@ LINES_MAX = {
     "slice tasks": 1_222,
     "slice testing": 149,
     "SQL": 12_556,
-    "tests": 64_432,
+    "tests": 64_436,
 }
 SLACK = 200
 """How far below its figure a part may be before the figure has to follow."""

@@ -128,7 +128,12 @@ def fail(
 )
 @RECEIPTS
 @option("--lease", "From now; unless given, as the queue says.", DURATION)
-@option("--note", "What is being done, for whoever looks.", default="", show_default=False)
+@option(
+    "--note",
+    "What is being done: peek, events and history show it.",
+    default="",
+    show_default=False,
+)
 @option("--progress", "How much of it is done, in percent.", click.FloatRange(0, 100))
 def extend(
     app: App,
