@@ -106,7 +106,7 @@ class Sends:
             space, mode, window = _terms(queue, message)
             number, until = queue.entries.get(space, (None, None))
             m = queue.messages.get(number or 0)
-            if m is not None and m.has_passed(now):
+            if m is not None and (m.has_passed(now) or m.origin is not None):
                 m = None
             stage = "ended" if m is None else m.status if m.status == "leased" else "waiting"
             never_leased = m is not None and m.attempt == 0

@@ -429,3 +429,15 @@ def test_what_cannot_be_is_refused(door, queue, grave):
 def test_wrong_filters_are_refused(wrong):
     with pytest.raises(UsageError):
         RedriveFilter(**wrong)
+
+
+@each("swept", [False, True])
+@each("mode", ["until_started", "until_finished", "latest", "rerun"])
+def test_what_comes_back_stands_for_nobody(door, mode, swept):
+    queue = door.fresh(dedup_mode=mode, max_attempts=1)
+    (first,) = bury(queue, "x", dedup_key="k")
+    if swept:
+        maintained(queue, 20)  # half of the looks begin at a random place
+    redriven(grave_of(queue))
+    second = queue.send_many([message("y", dedup_key="k")])
+    assert (second.duplicates, second.replaced, second.id > first) == ((), (), True)

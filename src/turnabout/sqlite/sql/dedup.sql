@@ -1,14 +1,14 @@
 -- Dedup entries. What they mean is in docs/design/life.md.
 
 -- name: find
--- The entries of these scopes and keys, in pairs, and the messages that they point at.
+-- The entries of these scopes and keys, and their messages, unless those left (also if redriven).
 select entry.scope, entry.key, entry.message_id, entry.until_ms, message.status,
   message.attempt, message.channel
 from json_each(:keys) as asked
 cross join turnabout_dedup as entry on entry.queue_id = :queue
   and entry.scope = asked.value ->> 0 and entry.key = asked.value ->> 1
 left join turnabout_message as message not indexed
-  on message.id = entry.message_id and message.queue_id = :queue
+  on message.id = entry.message_id and message.queue_id = :queue and message.origin is null
   and (message.status = 2 or message.expires_at is null or message.expires_at > :now);
 
 -- name: point

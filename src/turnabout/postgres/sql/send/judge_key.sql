@@ -3,7 +3,7 @@
 --
 -- Where it matters that the message still waits, its place is locked: nobody starts on it before
 -- this transaction has ended. So work that a suppressed send stands for never begins before its
--- time.
+-- time. One that was redriven has left the queue before: it stands for nobody.
 create or replace function turnabout.judge_key(
     queue_id int, scope text, key text, mode text, now_ms bigint, out id bigint, out what text
 )
@@ -27,7 +27,7 @@ begin
         v_holds := exists (
             select from turnabout.message m
             where m.id = judge_key.id and m.queue_id + 0 = judge_key.queue_id
-                and (
+                and m.origin is null and (
                     m.expires_at is null or m.expires_at > now_ms
                     or turnabout.place_of(judge_key.queue_id, m.id) = 'leased'
                 )
@@ -36,7 +36,7 @@ begin
         select m.attempt into v_attempt
         from unnest(turnabout.lock_waiting(judge_key.queue_id, array[id])) w (id)
         join turnabout.message m on m.id = w.id
-        where m.expires_at is null or m.expires_at > now_ms;
+        where m.origin is null and (m.expires_at is null or m.expires_at > now_ms);
         v_holds := case when mode = 'until_started' then v_attempt = 0 else v_attempt >= 0 end;
     end if;
     if v_holds then

@@ -1,0 +1,61 @@
+"""The machine around a store: its disk, which may be full, and its clock, which may be set.
+
+A library that is preloaded into every process tells them so: their files can't grow, or another
+time of day. Where there is no C compiler, neither can be tried.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import shutil
+import struct
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+STATE = struct.Struct("<qq")
+"""By how many milliseconds the clock is wrong; whether the disk is full."""
+
+
+class World:
+    """What processes that are started from now on find."""
+
+    def __init__(self, state: mmap.mmap) -> None:
+        self._state = state
+        self._clock_ms = 0
+
+    def set_clock(self, ms: int) -> None:
+        """Clocks are wrong by so much from now on."""
+        self._clock_ms = ms
+        self._state[:] = STATE.pack(ms, 0)
+
+    def fill_disk(self, full: bool) -> None:
+        """The store's files can't grow, or can again."""
+        self._state[:] = STATE.pack(self._clock_ms, full)
+
+
+@contextmanager
+def world() -> Iterator[World | None]:
+    """One for all programs that are started meanwhile; None where it can't be had."""
+    if shutil.which("cc") is None or os.uname().sysname != "Linux":
+        yield None
+        return
+    with (
+        tempfile.TemporaryDirectory(prefix="turnabout-world-") as name,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        folder = Path(name)
+        folder.chmod(0o755)  # a server may run as somebody else
+        library, path = folder / "world.so", folder / "world"
+        source = Path(__file__).with_suffix(".c")
+        subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"], check=True)
+        path.write_bytes(STATE.pack(0, 0))
+        with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as state:
+            patch.setenv("CHAOS_WORLD", str(path))
+            patch.setenv("LD_PRELOAD", str(library))
+            yield World(state)
