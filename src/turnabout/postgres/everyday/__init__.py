@@ -162,8 +162,8 @@ class Shortcuts:
 
     def __init__(self) -> None:
         self._forms: dict[str, Form] = {}
-        self._orders: dict[tuple[int, Form], Sequence[Everyday]] = {}
-        """Statements, those of a form first."""
+        self._orders: dict[tuple[bytes, Form], Sequence[Everyday]] = {}
+        """The statements of a call, known by its first one: those of a form first."""
         self._looked: dict[str, int] = {}
         self._missed: dict[tuple[str, bytes], float] = {}
         self._paused: dict[tuple[str, bytes], float] = {}
@@ -188,10 +188,10 @@ class Shortcuts:
         """
         form = self._forms.get(verb.queue) if statements else None
         if form is not None:
-            order = self._orders.get((id(statements), form))
+            order = self._orders.get((statements[0].sql, form))
             if order is None:
                 order = sorted(statements, key=lambda one: _distance(one.form, form))
-                self._orders[id(statements), form] = order
+                self._orders[statements[0].sql, form] = order
             statements = order
         for statement in statements:
             parameters = statement.parameters(verb, now)
