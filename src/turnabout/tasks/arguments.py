@@ -30,6 +30,7 @@ class Arguments:
         self._name = name
         self._function = function
         self.signature = inspect.signature(function)
+        self._names = tuple(self.signature.parameters)
         for parameter in self.signature.parameters.values():
             if parameter.kind not in _NAMED:
                 raise UsageError(
@@ -81,11 +82,7 @@ class Arguments:
     def decoded(self, payload: bytes) -> dict[str, Any]:
         """What the function is called with. Raises: msgspec.DecodeError."""
         value = self._decoder.decode(payload)
-        return {
-            name: one
-            for name in self.signature.parameters
-            if (one := getattr(value, name)) is not UNSET
-        }
+        return {name: one for name in self._names if (one := getattr(value, name)) is not UNSET}
 
     def result(self, data: bytes) -> Any:
         """A result as the function's annotation has it."""

@@ -78,14 +78,15 @@ class Dispatch:
         self, message: DeliveredMessage
     ) -> tuple[Definition, dict[str, Any], tuple[links.Link, ...]]:
         """The task of a message, what to call it with, and what its chain goes on with."""
-        name = message.headers.get(TASK)
+        headers = message.headers  # read out of JSON at each look
+        name = headers.get(TASK)
         found = self.tasks.get(name or "")
         if found is None:
             known = ", ".join(sorted(self.tasks)) or "none"
             told = f"names the task {name!r}" if name else f"has no header `{TASK}`"
             raise GiveUp(f"the message {told}; this worker knows: {known}")
         definition, _ = found
-        rest = links.read(message.headers)
+        rest = links.read(headers)
         if rest and rest[0].task not in self.tasks:
             raise GiveUp(
                 f"the next task of the chain, {rest[0].task!r}, is not known to this worker"
