@@ -154,7 +154,7 @@ class Producer(Actor):
                 self.send_many()
                 continue
             fifo = self.dice.random() < 0.35
-            keyed = self.dice.random() < 0.3
+            keyed = self.dice.random() < self.plan.get("keyed", 0.3)
             messages, told = [], []
             channel = f"mine-{self.plan['slot']}"
             for _ in range(self.dice.choice([1, 1, 2, 5])):
@@ -216,9 +216,10 @@ class Worker(Actor):
             if self.plan.get("bulk") and self.dice.random() < self.plan["bulk"]:
                 name = PLAIN
             sizes = [1, 100, 500] if name == PLAIN else [1, 3, 10]
-            batch = self.take(name, self.dice.choice(sizes))
+            calm = self.plan["calm"]  # what is left is to be ended, and soon
+            batch = self.take(name, sizes[-1] if calm else self.dice.choice(sizes))
             for place, message in enumerate(batch or ()):
-                if place < 10:
+                if place < (1 if calm and name == PLAIN else 10):
                     self.handle(name, message)
                 else:  # with the next receive
                     self.done.setdefault(name, []).append(message)

@@ -1,5 +1,5 @@
 """Where a hammer runs, and what may go wrong there: a file; a server that is killed; a pair of
-servers of which the second takes over.
+servers of which the second takes over; a file and a server whose clock is set.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import os
 import signal
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -18,12 +18,14 @@ import psycopg
 from click.testing import CliRunner
 
 from tests.races.rig import Hammer, Place
+from tests.races.world import World, world
 from tests.support.doors import migrate
 from tests.support.network import Network, network_to
 from tests.support.pooler import pooled
 from tests.support.postgres import deadlocks, own_server, program, programs_folder
 from turnabout.cli import main
 
+Fault = Callable[[Hammer], object]
 DURABLE = {"synchronous_commit": "on", "full_page_writes": "on", "max_connections": "150"}
 ORPHANS = """
 select count(*) from turnabout.message m
@@ -60,7 +62,13 @@ def doctor(url: str) -> list[str]:
 
 @contextmanager
 def sqlite(folder: Path) -> Iterator[Place]:
-    """A file."""
+    """A file, on a disk that is full now and then."""
+    with world() as around:
+        faults = {} if around is None else {"full": lambda _: _full(around)}
+        yield _file(folder, faults)
+
+
+def _file(folder: Path, faults: Mapping[str, Fault], **more: Any) -> Place:
     url = f"sqlite:///{folder}/app.db"
 
     def rows(query: str) -> list[Any]:
@@ -68,24 +76,31 @@ def sqlite(folder: Path) -> Iterator[Place]:
             file.execute("pragma wal_autocheckpoint = 0")
             return file.execute(query).fetchall()
 
-    yield Place(url, [url], rows, check=lambda: doctor(url))
+    return Place(url, [url], rows, faults, check=lambda: doctor(url), **more)
 
 
 @contextmanager
 def postgres(_: Path, *, pooler: bool = False) -> Iterator[Place]:
-    """A server that is killed, behind a network that cuts, tears and swallows; or a pooler."""
+    """A server that is killed, on a disk that is full now and then, behind a network that cuts,
+    tears and swallows; or a pooler.
+    """
     with ExitStack() as stack:
+        around = stack.enter_context(world())
         server = stack.enter_context(own_server(settings=DURABLE))
         server.create_database("app")
         migrate(url := server.url("app"))
         network = stack.enter_context(network_to(url))
         through = f"{network.url}&call_seconds=5"
         roads = [stack.enter_context(pooled(url)) if pooler else through, url, url]
+        full: dict[str, Fault] = {}
+        if around is not None:
+            full["full"] = lambda hammer: _full_server(hammer, server, url, around)
         yield Place(
             url,
             roads,
             _rows(url),
             {
+                **full,
                 "crash": lambda hammer: _crashed(hammer, server, server.kill),
                 "immediate": lambda hammer: _crashed(
                     hammer, server, lambda: server.stop("immediate")
@@ -95,7 +110,7 @@ def postgres(_: Path, *, pooler: bool = False) -> Iterator[Place]:
                 "silence": lambda _: _silent(network),
                 "tear": lambda _: network.tear(),
             },
-            lambda: [*doctor(url), *_astray(url)],
+            check=lambda: [*doctor(url), *_astray(url)],
         )
 
 
@@ -130,11 +145,38 @@ def pair(_: Path) -> Iterator[Place]:
             [network.url],
             lambda query: _rows(now[0].url("app"))(query),
             {"failover": failover, "cut": lambda _: _cut(now[0].url())},
-            lambda: [*doctor(now[0].url("app")), *_astray(now[0].url("app"))],
+            check=lambda: [*doctor(now[0].url("app")), *_astray(now[0].url("app"))],
         )
 
 
-PLACES: dict[str, Callable[..., Any]] = {"sqlite": sqlite, "postgres": postgres, "pair": pair}
+@contextmanager
+def clock_sqlite(folder: Path) -> Iterator[Place]:
+    """A file, on a machine whose clock is set."""
+    with world() as around:
+        yield _file(folder, **_clock(around))
+
+
+@contextmanager
+def clock_postgres(_: Path) -> Iterator[Place]:
+    """A server that is killed, on a machine whose clock is set."""
+    with ExitStack() as stack:
+        around = stack.enter_context(world())
+        server = stack.enter_context(own_server(settings=DURABLE))
+        server.create_database("app")
+        migrate(url := server.url("app"))
+        set_at_will = _clock(around)
+        set_at_will["faults"]["crash"] = lambda hammer: _crashed(hammer, server, server.kill)
+        check = lambda: [*doctor(url), *_astray(url)]  # noqa: E731
+        yield Place(url, [url], _rows(url), **set_at_will, check=check)
+
+
+PLACES: dict[str, Callable[..., Any]] = {
+    "sqlite": sqlite,
+    "postgres": postgres,
+    "pair": pair,
+    "clock-sqlite": clock_sqlite,
+    "clock-postgres": clock_postgres,
+}
 
 
 def _rows(url: str) -> Callable[[str], list[Any]]:
@@ -162,10 +204,50 @@ def _backend_killed(hammer: Hammer, server: Any, url: str) -> None:
     )
     for (pid,) in found:
         os.kill(pid, signal.SIGKILL)
-    for _ in range(600):
+    _await(url, server)
+    hammer.void(began)
+
+
+def _await(url: str, server: Any) -> None:
+    """Until it has recovered."""
+    for turn in range(600):
         with suppress(psycopg.OperationalError), psycopg.connect(url):
-            break
+            return
         time.sleep(0.05)
+        if turn == 100:
+            server.start()
+
+
+def _full(around: World) -> None:
+    around.fill_disk(True)
+    time.sleep(0.5)
+    around.fill_disk(False)
+
+
+def _full_server(hammer: Hammer, server: Any, url: str, around: World) -> None:
+    """Where its journal can't grow PostgreSQL ends, and recovers; or can't, and is started."""
+    began = time.monotonic()
+    _full(around)
+    _await(url, server)
+    hammer.void(began)
+
+
+def _clock(around: World | None) -> dict[str, Any]:
+    """Of a place where the clock is set."""
+    if around is None:
+        return {"clock": lambda: time.time_ns() // 1_000_000, "faults": {}}
+    return {
+        "clock": around.now_ms,
+        "later": lambda: around.set_clock(3 * 86_400_000),
+        "faults": {"clock": lambda hammer: _set(hammer, around)},
+    }
+
+
+def _set(hammer: Hammer, around: World) -> None:
+    """To a time between two days ago and in two days. Leases end by it, or last."""
+    began = time.monotonic()
+    seconds = hammer.dice.choice([1, 30, 3_600, 86_400]) * hammer.dice.choice([-2, -1, 0, 1, 2])
+    around.set_clock(seconds * 1000)
     hammer.void(began)
 
 

@@ -50,6 +50,7 @@ class Run:
     effects: list[tuple[str, str]] = field(default_factory=list)
     timeline: list[tuple[float, str]] = field(default_factory=list)
     """Seconds since the beginning, and the fault."""
+    clock_is_set: bool = False
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,9 @@ class Place:
 
     roads: URLs that lead there, for one process after the other.
     faults: what may go wrong besides the processes, and how it is made to; False: not this time.
+    clock: where it is set by a fault, what processes read; else None. Then times say nothing of
+        when a delivery was due.
+    later: sets that clock forward, past whatever a wrong one has put off.
     check: what is wrong there afterwards.
     rows: answers a query with all its rows, in the same database.
     """
@@ -66,6 +70,8 @@ class Place:
     roads: Sequence[str]
     rows: Callable[[str], list[Any]]
     faults: Mapping[str, Callable[["Hammer"], object]] = field(default_factory=dict)
+    clock: Callable[[], int] | None = None
+    later: Callable[[], object] | None = None
     check: Callable[[], Sequence[str]] = tuple
 
 
@@ -93,6 +99,8 @@ class Hammer:
         self.generation: Counter[tuple[str, int]] = Counter()
         self.calm = False
         self.others: Mapping[str, Callable[[Hammer], object]] = {}
+        self.seen = 0  # of the log
+        self.heard: set[str] = set()
 
     @classmethod
     def at(cls, place: Place, folder: Path, seed: int, *, bulk: float, size: int = 2) -> "Hammer":
@@ -101,7 +109,8 @@ class Hammer:
         made.others = place.faults
         made.place, made.seed, made.dice = place, seed, random.Random(seed)
         made.faces = ("library", "within", "http", "asyncio")
-        made.more = {"bulk": bulk}
+        keyed = 0.3 if place.clock is None else 0  # windows end by the clock, too
+        made.more = {"bulk": bulk, "keyed": keyed}
         for number in range(size):
             with socket.create_server(("127.0.0.1", 0)) as free:
                 made.doors.append(f"http://127.0.0.1:{free.getsockname()[1]}")
@@ -112,7 +121,8 @@ class Hammer:
     def run(self, seconds: float = SECONDS) -> Run:
         """Hammer for so long, then let the workers drain."""
         with contextlib.ExitStack() as stack:
-            mq = stack.enter_context(turnabout.connect(self.url))
+            clock = self.place.clock if self.place else None
+            mq = stack.enter_context(turnabout.connect(self.url, clock=clock))
             self._make_queues(mq)
             self.began_at = time.monotonic()
             self.ends_at = self.began_at + seconds
@@ -130,7 +140,8 @@ class Hammer:
         left = {name: everything(mq.queue(name)) for name in names}
         stats = {name: mq.queue(name).stats() for name in left}
         rows = self.place.rows("select value, what from effect") if self.place else []
-        return Run(read(self.log), left, stats, self.faults, drained, rows, self.timeline)
+        is_set = self.place is not None and self.place.clock is not None
+        return Run(read(self.log), left, stats, self.faults, drained, rows, self.timeline, is_set)
 
     def _make_queues(self, mq: Any) -> None:
         mq.queue(FIFO).create(fifo=True, max_attempts=30)
@@ -197,10 +208,13 @@ class Hammer:
             slot = self.dice.choice(self.slots)
             self._let_begin(slot)
             process = self.processes[slot]
-            fault = self.dice.choice(["kill", "kill", "stop", "none", *others, *others])
+            fault = self.dice.choice(["kill", "kill", "stop", "none"])
+            if others and self.dice.random() < 0.5:
+                fault = self.dice.choice([*others])
             if fault == "kill":
-                process.kill()
-                self.note("kill", self._name(slot))
+                for one in {slot, *self.dice.choices(self.slots, k=self.dice.choice([0, 1, 3]))}:
+                    self.processes[one].kill()
+                    self.note("kill", self._name(one))
             elif fault == "stop" and slot[0] == "worker":
                 self.note("stop", self._name(slot))
                 process.send_signal(signal.SIGSTOP)
@@ -215,13 +229,24 @@ class Hammer:
         """Mostly it has done something: else a slow machine would only start processes."""
         if slot[0] == "door":
             return
-        who = f'"who": "{self._name(slot)}"'.encode()
         patience = min(time.monotonic() + self.dice.choice([0.1, 1.0, 1.0]), self.ends_at)
         while time.monotonic() < patience:
-            if self.log.exists() and who in self.log.read_bytes():
+            if self._name(slot) in self._speakers():
                 return
             self._revive()
             time.sleep(0.02)
+
+    def _speakers(self) -> set[str]:
+        """Who has written into the log."""
+        if self.log.exists():
+            with self.log.open("rb") as log:
+                log.seek(self.seen)
+                *lines, rest = log.read().split(b"\n")
+                self.seen = log.tell() - len(rest)
+            for line in lines:
+                _, _, after = line.partition(b'"who": "')
+                self.heard.add(after.partition(b'"')[0].decode(errors="replace"))
+        return self.heard
 
     def _name(self, slot: tuple[str, int]) -> str:
         return f"{slot[0][0]}{slot[1]}.{self.generation[slot]}"
@@ -239,10 +264,15 @@ class Hammer:
             if slot[0] != "producer":
                 self._start(slot)
         give_up = time.monotonic() + most_seconds
+        later = self.place.later if self.place else None
         while time.monotonic() < give_up:
             stats = [mq.queue(name).stats() for name in self.queues]
             if not sum(s.scheduled + s.ready + s.leased for s in stats):
                 return True
+            if later and time.monotonic() > give_up - most_seconds + 15:
+                later()  # a crash forgets since when a delay lasts
+                self.note("late")
+                later = None
             time.sleep(0.1)
         return False
 
@@ -288,6 +318,7 @@ def report_on(run: Run, **more: Any) -> Report:
         rates={"slow": RATE},
         drained=run.drained,
         effects=run.effects,
+        clock_is_set=run.clock_is_set,
         **more,
     )
 

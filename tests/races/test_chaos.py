@@ -5,6 +5,9 @@
 
 import random
 import shutil
+import subprocess
+import sys
+import time
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +21,7 @@ from tests.races.page import page
 from tests.races.planted import PLANTED
 from tests.races.power import Disk, Step, cuts, judged
 from tests.races.rig import SECONDS, SEED, Place, until_enough_was_seen
+from tests.races.world import world
 from tests.support.postgres import GIVEN
 
 pytestmark = [
@@ -82,6 +86,46 @@ def test_postgres(tmp_path, way):
 @ours
 def test_a_replica_takes_over(tmp_path):
     enough(tmp_path, "pair", places.pair, CRASHES, 2, must="failover")
+
+
+@ours
+@pytest.mark.long
+@pytest.mark.parametrize("store", ["clock-sqlite", "clock-postgres"])
+def test_a_clock_that_is_set(tmp_path, store):
+    least = {what: n for what, n in CRASHES.items() if what != "redeliveries"}
+    enough(tmp_path, store, places.PLACES[store], least, 2, must="clock")
+
+
+PROGRAM = """
+import sys, time, turnabout
+try:
+    with turnabout.connect(sys.argv[1]) as mq:
+        for _ in range(int(sys.argv[2])):
+            many = [turnabout.message("x" * 9_000)] * 100
+            print(len(mq.queue("q").send_many(many).ids))
+except (turnabout.StorageFull, turnabout.Unavailable):
+    print("full")
+print(time.time())
+"""
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+def test_programs_find_the_world_as_it_was_made(tmp_path):
+    """A disk that is full, and has room again; a clock of yesterday."""
+
+    def said(sends: int) -> list[str]:
+        words = [sys.executable, "-c", PROGRAM, f"sqlite:///{tmp_path}/app.db", str(sends)]
+        return subprocess.run(words, check=True, capture_output=True, text=True).stdout.split()
+
+    with world() as around:
+        assert said(1)[0] == "100"
+        around.fill_disk(True)
+        assert "full" in said(10)
+        around.fill_disk(False)
+        around.set_clock(-86_400_000)
+        sent, at = said(1)
+        assert sent == "100"
+        assert float(at) == pytest.approx(time.time() - 86_400, abs=60)
 
 
 @ours

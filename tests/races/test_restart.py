@@ -93,50 +93,6 @@ def test_while_the_server_is_down_it_is_said(server, queue):
     assert drained(queue)[0] == "before"
 
 
-def test_killed_in_the_middle_of_sending_nothing_accepted_is_lost(server, queue):
-    accepted, unknown = [], []
-    stop = threading.Event()
-
-    def produce(name: int) -> None:
-        for n in range(10**6):
-            if stop.is_set():
-                return
-            text = f"{name}.{n}"
-            try:
-                queue.send(text)
-                accepted.append(text)
-            except Uncertain:
-                unknown.append(text)
-            except Unavailable:
-                time.sleep(0.01)
-
-    threads = [threading.Thread(target=produce, args=(n,)) for n in range(3)]
-    for thread in threads:
-        thread.start()
-    try:
-        for _ in range(3):
-            grown(accepted, 20)
-            server.kill()
-            server.start()
-        grown(accepted, 20)
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join(30)
-    got = drained(queue)
-    assert len(got) == len(set(got))
-    assert set(accepted) <= set(got), "accepted, and lost"
-    assert set(got) <= {*accepted, *unknown}, "refused, and there all the same"
-
-
-def grown(many: list[str], more: int, seconds: float = 30) -> None:
-    """Wait until so many more are there, and somebody is in the middle of the next."""
-    enough, give_up = len(many) + more, time.monotonic() + seconds
-    while len(many) < enough:
-        assert time.monotonic() < give_up, "nothing is accepted any more"
-        time.sleep(0.01)
-
-
 def test_a_wait_survives_a_restart(server, queue):
     """Who waits either says that the server went away, or gets the message when it is back."""
     got: list[Any] = []

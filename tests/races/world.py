@@ -12,6 +12,7 @@ import shutil
 import struct
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,6 +29,10 @@ class World:
     def __init__(self, state: mmap.mmap) -> None:
         self._state = state
         self._clock_ms = 0
+
+    def now_ms(self) -> int:
+        """What they read now."""
+        return time.time_ns() // 1_000_000 + self._clock_ms
 
     def set_clock(self, ms: int) -> None:
         """Clocks are wrong by so much from now on."""
