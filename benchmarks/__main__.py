@@ -19,8 +19,8 @@ from benchmarks.records import Record
 
 STORES = ("postgres", "sqlite")
 ABOUT = """\
-Measures Turnabout against the barest table that can lease and ack, in one run, and prints ratios:
-medians of rounds that alternate, with the lowest and highest round. "by CPU" is the same ratio in
+Measures what `--peers` does not: fairness, limits, events, the server, waiting, the pipeline; each
+beside a base of its own in the same run, as ratios: medians of rounds that alternate, with the lowest and highest round. "by CPU" is the same ratio in
 processor time of client and server, which other load on the machine changes less. Nothing is
 judged by the exit code: it is 0 unless something broke."""
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import multiprocessing
 import time
 from collections.abc import Sequence
-from typing import Any, Protocol, Self, cast
+from typing import Any, Protocol, Self
 
-from benchmarks.jobs import EIGHTHS, Job, Tally, serve
+from benchmarks.jobs import Job, Tally, serve
 from benchmarks.records import Slice
 
 READY_SECONDS = 60.0
@@ -40,11 +40,6 @@ class Crew:
         """Have so many clients do the same job, from the same moment on."""
         tallies, server_ns = self.tallies([job] * clients, base)
         return slice_of(tallies, server_ns)
-
-    def split(self, job: Job, base: Base) -> dict[str, float]:
-        """Have one client do a `split` job, and answer with µs a call, by verb."""
-        (tally,), _ = self.tallies([job], base)
-        return cast("dict[str, float]", tally.split)
 
     def tallies(self, jobs: Sequence[Job], base: Base) -> tuple[list[Tally], int | None]:
         """Have a client do each job, from the same moment on; what they did, and the server's
@@ -110,7 +105,6 @@ def slice_of(tallies: Sequence[Tally], server_ns: int | None) -> Slice:
         empty=sum(t.empty for t in tallies),
         client_us=sum(t.client_ns for t in tallies) / messages / 1000,
         server_us=None if server_ns is None else server_ns / messages / 1000,
-        marks=tuple(t.marks for t in tallies if len(t.marks) == EIGHTHS),
     )
 
 

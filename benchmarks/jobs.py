@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 Side = Literal["raw", "bare", "loud", "ours"]
 """Whose client; `peers` has more of them."""
-Call = Literal["drain", "consume", "put", "churn", "flow", "split", "pace", "listen"]
+Call = Literal["drain", "consume", "put", "churn", "flow", "pace", "listen"]
 Request = Literal["nothing", "send", "receive", "ack"]
 Action = Call | Request
 """What a client calls, or what is asked of a server."""
@@ -101,8 +101,6 @@ class Tally:
     empty: int
     seconds: float
     client_ns: int
-    marks: tuple[float, ...] = ()
-    split: dict[str, float] | None = None
     parts: tuple[int, ...] = ()
     """Messages in each part of the time, of `flow`."""
     waits: tuple[float, ...] = ()
@@ -202,9 +200,8 @@ def _put(client: Client, job: Job) -> Tally:
 
 
 def _churn(client: Client, job: Job) -> Tally:
-    """Send a batch, receive and ack a batch, until enough have passed; and when each eighth had."""
+    """Send a batch, receive and ack a batch, until enough have passed."""
     messages = calls = empty = 0
-    marks: list[float] = []
     spent, begun = time.process_time_ns(), time.monotonic()
     now, ends_at = begun, begun + job.seconds
     while now < ends_at and messages < job.most:
@@ -216,10 +213,8 @@ def _churn(client: Client, job: Job) -> Tally:
         else:
             empty += 1
         now = time.monotonic()
-        while messages * EIGHTHS >= job.most * (len(marks) + 1):
-            marks.append(now - begun)
     spent = time.process_time_ns() - spent
-    return Tally(messages, calls, empty, now - begun, spent, tuple(marks))
+    return Tally(messages, calls, empty, now - begun, spent)
 
 
 def _flow(client: Client, job: Job) -> Tally:
@@ -265,28 +260,6 @@ def _listen(client: Waiting, job: Job) -> Tally:
     return Tally(len(waits), calls, empty, now - begun, spent, waits=tuple(waits))
 
 
-def _split(client: Client, job: Job) -> Tally:
-    """Send, receive and ack in turn, with the processor time of each in µs a call."""
-    clock: Callable[[], int] = time.process_time_ns
-    split = {"send": 0, "receive": 0, "ack": 0}
-    calls = 0
-    begun = time.monotonic()
-    while time.monotonic() < begun + job.seconds and calls * job.batch < job.most:
-        calls += 1
-        at = clock()
-        client.put(job.batch)
-        sent = clock()
-        receipts = client.take(job.batch)
-        taken = clock()
-        client.done(receipts)
-        split["send"] += sent - at
-        split["receive"] += taken - sent
-        split["ack"] += clock() - taken
-    seconds = time.monotonic() - begun
-    each = {verb: ns / calls / 1000 for verb, ns in split.items()}
-    return Tally(calls * job.batch, calls, 0, seconds, sum(split.values()), (), each)
-
-
 def _warm_drain(client: Client, batch: int) -> None:
     if receipts := client.take(batch):
         client.done(receipts)
@@ -311,7 +284,6 @@ _WORK: dict[str, Callable[[Any, Job], Tally]] = {
     "put": _put,
     "churn": _churn,
     "flow": _flow,
-    "split": _split,
     "pace": _pace,
     "listen": _listen,
 }
@@ -321,7 +293,6 @@ _WARM: dict[str, Callable[[Any, int], None]] = {
     "put": _warm_put,
     "churn": _warm_all,
     "flow": _warm_all,
-    "split": _warm_all,
     "pace": _warm_not,
     "listen": _warm_not,
 }

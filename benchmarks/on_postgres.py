@@ -240,17 +240,6 @@ class PostgresBase:
         settings = f'{{"history_ms": {ms}, "events": "{events}"}}'
         self.say(f"select turnabout.queue_create('{QUEUE}', '{settings}')")
 
-    def fill_raw(self, backlog: int) -> None:
-        """Have so many rows in the barest table, vacuumed."""
-        self.say("delete from raw where leased_until <> 0")
-        missing = backlog - self.say("select count(*) from raw")[0][0]
-        if missing > 0:
-            self._admin.execute(
-                "insert into raw (payload) select %s::bytea from generate_series(1, %s)",
-                (PAYLOAD, missing),
-            )
-        self.say("vacuum analyze raw")
-
     def fill(self, backlog: int, channels: int) -> None:
         """Have so many ready messages, the channels in turn, vacuumed. Sent on the server by
         `turnabout.send`, 10,000 at a time: so nothing here knows how they are stored.
@@ -346,7 +335,6 @@ class PostgresPlace:
     """A server: ours, started for this run, or the user's, where databases are made and dropped."""
 
     name = "PostgreSQL"
-    receivers = (1, 4, 8)
 
     def __init__(self, *, url: str | None, version: int, durable: bool) -> None:
         self.durable = durable

@@ -225,7 +225,6 @@ class SqlitePlace:
     """Files in the temporary folder."""
 
     name = "SQLite"
-    receivers = (1, 4)
 
     def __init__(self, *, durable: bool) -> None:
         self.durable = durable

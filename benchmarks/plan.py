@@ -26,14 +26,10 @@ class Plan:
     seconds: float = 0.5
     sqlite_seconds: float = 0.25
     batches: Sequence[int] = (1, 10, 100)
-    channels: Sequence[int] = (1, 100, 10_000)
     receivers_max: int = 8
     backlog: int = 100_000
-    small: int = 10_000
     large: int = 1_000_000
     many_channels: int = 100_000
-    passing: int = 200_000
-    passing_seconds: float = 45.0
     imports: int = 9
     connections: Sequence[int] = (1, 8, 64)
     server_seconds: float = 1.0
@@ -51,13 +47,10 @@ QUICK = Plan(
     seconds=0.3,
     sqlite_seconds=0.15,
     batches=(1, 100),
-    channels=(1, 10_000),
     receivers_max=4,
     backlog=30_000,
     large=100_000,
     many_channels=10_000,
-    passing=30_000,
-    passing_seconds=8.0,
     imports=5,
     connections=(64,),
     server_seconds=0.5,
@@ -69,14 +62,10 @@ TINY = Plan(
     seconds=0.05,
     sqlite_seconds=0.05,
     batches=(10,),
-    channels=(10,),
     receivers_max=1,
     backlog=1_500,
-    small=200,
     large=1_000,
     many_channels=50,
-    passing=400,
-    passing_seconds=2.0,
     imports=1,
     connections=(4,),
     server_seconds=0.1,
@@ -156,11 +145,6 @@ class Section:
     """What the two figures are."""
     cells: Callable[[Bench], list[Cell]]
     unit: str = "/s"
-
-
-def receivers(bench: Bench, place: Place) -> list[int]:
-    """How many clients at once are measured there."""
-    return [n for n in place.receivers if n <= bench.plan.receivers_max]
 
 
 def has_server(place: Place) -> bool:

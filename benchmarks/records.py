@@ -25,20 +25,11 @@ class Slice:
     """A message, in the client processes."""
     server_us: float | None
     """A message, in the server's processes; None: there is no server, or it is elsewhere."""
-    marks: tuple[tuple[float, ...], ...] = ()
-    """Per client: seconds after each eighth of its work."""
 
     @property
     def cost_us(self) -> float:
         """Processor time of both ends, a message."""
         return self.client_us + (self.server_us or 0.0)
-
-    @property
-    def flat(self) -> float:
-        """The rate in the last eighth over that in the first."""
-        first = sum(marks[0] for marks in self.marks)
-        last = sum(marks[-1] - marks[-2] for marks in self.marks)
-        return first / last if last else 0.0
 
 
 @dataclass(frozen=True, slots=True)
