@@ -20,9 +20,9 @@ from benchmarks.records import Record
 STORES = ("postgres", "sqlite")
 ABOUT = """\
 Measures what `--peers` does not: fairness, limits, events, the server, waiting, the pipeline; each
-beside a base of its own in the same run, as ratios: medians of rounds that alternate, with the lowest and highest round. "by CPU" is the same ratio in
-processor time of client and server, which other load on the machine changes less. Nothing is
-judged by the exit code: it is 0 unless something broke."""
+beside a base of its own in the same run, as ratios: medians of rounds that alternate, with the
+lowest and highest round. "by CPU" is the same ratio in processor time of client and server, which
+other load on the machine changes less. The exit code judges nothing: 0 unless something broke."""
 
 
 def main(words: Sequence[str] | None = None) -> int:

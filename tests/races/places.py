@@ -238,15 +238,20 @@ def _clock(around: World | None) -> dict[str, Any]:
         return {"clock": lambda: time.time_ns() // 1_000_000, "faults": {}}
     return {
         "clock": around.now_ms,
-        "later": lambda: around.set_clock(3 * 86_400_000),
+        "later": lambda hammer: _at(hammer, around, 3 * 86_400),
         "faults": {"clock": lambda hammer: _set(hammer, around)},
     }
 
 
 def _set(hammer: Hammer, around: World) -> None:
-    """To a time between two days ago and in two days. Leases end by it, or last."""
-    began = time.monotonic()
+    """To a time between two days ago and in two days."""
     seconds = hammer.dice.choice([1, 30, 3_600, 86_400]) * hammer.dice.choice([-2, -1, 0, 1, 2])
+    _at(hammer, around, seconds)
+
+
+def _at(hammer: Hammer, around: World, seconds: int) -> None:
+    """Leases end by it, or last."""
+    began = time.monotonic()
     around.set_clock(seconds * 1000)
     hammer.void(began)
 

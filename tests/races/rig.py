@@ -71,7 +71,7 @@ class Place:
     rows: Callable[[str], list[Any]]
     faults: Mapping[str, Callable[["Hammer"], object]] = field(default_factory=dict)
     clock: Callable[[], int] | None = None
-    later: Callable[[], object] | None = None
+    later: Callable[["Hammer"], object] | None = None
     check: Callable[[], Sequence[str]] = tuple
 
 
@@ -265,12 +265,15 @@ class Hammer:
                 self._start(slot)
         give_up = time.monotonic() + most_seconds
         later = self.place.later if self.place else None
+        busy_at = time.monotonic()
         while time.monotonic() < give_up:
             stats = [mq.queue(name).stats() for name in self.queues]
             if not sum(s.scheduled + s.ready + s.leased for s in stats):
                 return True
-            if later and time.monotonic() > give_up - most_seconds + 15:
-                later()  # a crash forgets since when a delay lasts
+            if sum(s.ready + s.leased for s in stats):
+                busy_at = time.monotonic()
+            if later and time.monotonic() > busy_at + 10:
+                later(self)  # a crash forgets since when a delay lasts
                 self.note("late")
                 later = None
             time.sleep(0.1)
