@@ -208,11 +208,11 @@ class Hammer:
             slot = self.dice.choice(self.slots)
             self._let_begin(slot)
             process = self.processes[slot]
-            fault = self.dice.choice(["kill", "kill", "stop", "none"])
+            fault = self.dice.choice(["kill", "kill", "kill", "stop", "none"])
             if others and self.dice.random() < 0.5:
                 fault = self.dice.choice([*others])
             if fault == "kill":
-                for one in {slot, *self.dice.choices(self.slots, k=self.dice.choice([0, 1, 3]))}:
+                for one in {slot, *self.dice.choices(self.slots, k=self.dice.choice([0, 2, 4]))}:
                     self.processes[one].kill()
                     self.note("kill", self._name(one))
             elif fault == "stop" and slot[0] == "worker":

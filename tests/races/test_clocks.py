@@ -91,3 +91,16 @@ def test_a_clock_that_is_set_gives_no_second_lease_and_stops_nothing(host, first
         given += len(taken(both, "rate", 10))
     assert RATE * 10 / 2 - 1 <= given <= RATE * 10 + 1
     assert len(taken([old], "delayed", 100)) == 4 * len(hours) + 1
+
+
+def test_who_slept_while_the_file_followed_a_clock_drives_nobody_on(host):
+    """Back by two days, and forward again to an hour ago, while one process did nothing."""
+    awake, asleep = host.process("old"), host.process("old")
+    for steps in [(0,), (-1,), (-47, 47)]:
+        for step in steps:
+            host.steps["old"] += step * HOUR
+            awake.queue("lease").send("held")
+        (held, *_) = awake.queue("lease").receive(10, lease_seconds=LEASE)
+        assert taken([asleep], "lease") == [], steps
+        assert isinstance(held.ack(), Acked)
+        awake.queue("lease").purge()

@@ -1,11 +1,10 @@
-"""Time in milliseconds since 1970. SQLite has no clock but the host's, so the host is asked
-directly: `time.time_ns` costs 40 ns, a SELECT that asks SQLite to do the same costs 2 µs.
+"""Time in milliseconds since 1970, by the host's clock, as SQLite has none: `time.time_ns` takes
+40 ns, a SELECT that asks SQLite for it 2 µs.
 
-A host's clock can be set back, so the file keeps the latest time that it has seen, and every
-process goes on from there: at half speed, until the host's clock has caught up. (By less than a
-second, it waits for that.) So no lease is granted that has run out for another process, and rates,
-delays and leases take at most twice their time. A clock that is more than a day behind was wrong
-before: then the file's time follows it.
+A host's clock can be set back, so the file keeps the latest time it has seen, and every process
+goes on from there, at half speed until the host has caught up (by less than a second, it waits). So
+no lease is granted that has run out for another process; rates, delays and leases take at most
+twice their time. More than a day behind, the clock was wrong before: the file's time follows it.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _SQL = statements("clock")
 
 
 class FileClock:
-    """The file's time, as one process sees it. It never goes backwards."""
+    """The file's time, as one process sees it. It never goes back behind what was written."""
 
     __slots__ = ("_host", "_latest", "_since")
 
@@ -40,16 +39,17 @@ class FileClock:
         """The time, inside a transaction, and whether the file should keep it."""
         host = self._host()
         (kept,) = connection.execute(_SQL["latest"]).fetchone()
-        latest = max(kept, self._latest)
+        written = kept + KEPT_MS  # all that was written, it was before: else the file followed
+        latest = max(kept, min(self._latest, written))
         if latest > host + AHEAD_MS_MAX:
             latest, self._since = 0, (0, 0)
+        elif self._since[0] > written:
+            self._since = (0, 0)
         went_on_at, was = self._since
         now = max(host, went_on_at + (host - was) // 2)
-        if now < latest:
-            now = latest
-            if latest > host + STEP_MS:
-                self._since = (latest, host)
-        self._latest = now
+        if now < latest and host + STEP_MS < latest:
+            self._since = (latest, host)
+        now = self._latest = max(now, latest)
         return now, not kept <= now < kept + KEPT_MS
 
     @staticmethod
