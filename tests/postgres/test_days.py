@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import psycopg
@@ -10,6 +11,7 @@ import pytest
 import turnabout
 from tests.support.doors import START, Clock
 from tests.support.postgres import migrated_url
+from tests.support.until import until
 
 pytestmark = pytest.mark.slow  # a database for each
 
@@ -166,6 +168,24 @@ def test_an_open_transaction_keeps_nobody(db, url):
         other.rollback()
     maintained(db, TODAY + 30 * DAY)
     assert days(db) != before
+
+
+def test_an_end_that_meets_a_day_being_made_is_repeated(db, url):
+    """It was to stand in the default partition, which may no longer have it."""
+    with (
+        turnabout.connect(url, clock=Clock()) as mq,
+        psycopg.connect(url) as maker,
+        ThreadPoolExecutor(1) as other,
+    ):
+        mq.queue("q").send("x")
+        (held,) = mq.queue("q").receive()
+        maker.execute("select turnabout.make_day(%s)", [TODAY])
+        acked = other.submit(held.ack)
+        waits = "select count(*) from pg_locks where not granted"
+        until(lambda: acked.done() or db.execute(waits).fetchone() != (0,))
+        maker.commit()
+        assert acked.result(10) == turnabout.Acked()
+        assert [e.outcome for e in mq.queue("q").history().entries] == ["done"]
 
 
 def test_who_is_not_the_owner_leaves_days_alone(db):

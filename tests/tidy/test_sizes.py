@@ -20,7 +20,7 @@ LINES_MAX = {
     "slice tasks": 1_222,
     "slice testing": 149,
     "SQL": 12_556,
-    "tests": 64_653,
+    "tests": 64_673,
 }
 SLACK = 200
 """How far below its figure a part may be before the figure has to follow."""

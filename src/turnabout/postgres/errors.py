@@ -150,7 +150,8 @@ def translate(
     if refused is not None:
         return refused
     is_lost = code.startswith(LOST) and code not in BUSY
-    if code in BUSY or (code.startswith(PASSES) and not is_lost):
+    is_moved = error.diag.table_name == "history_default"  # while maintenance made that day's
+    if code in BUSY or is_moved or (code.startswith(PASSES) and not is_lost):
         return busy(code)(f"PostgreSQL refused for now ({text}): nothing happened, repeat the call")
     if not code and re.match(r"(connection .* )?invalid \S+ value", text):
         return UsageError(f"PostgreSQL's client refused the URL: {text}")

@@ -188,11 +188,10 @@ class Shortcuts:
         """
         form = self._forms.get(verb.queue) if statements else None
         if form is not None:
-            order = self._orders.get((statements[0].sql, form))
-            if order is None:
-                order = sorted(statements, key=lambda one: _distance(one.form, form))
-                self._orders[statements[0].sql, form] = order
-            statements = order
+            call = statements[0].sql, form
+            if call not in self._orders:
+                self._orders[call] = sorted(statements, key=lambda o: _distance(o.form, form))
+            statements = self._orders[call]
         for statement in statements:
             parameters = statement.parameters(verb, now)
             if parameters is None:
