@@ -15,7 +15,6 @@ import time
 from collections import OrderedDict
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 from urllib.parse import parse_qsl, urlsplit
@@ -33,6 +32,7 @@ from turnabout.words.entities import Delivery, Outgoing, Receipt
 from turnabout.words.errors import TurnaboutError, UsageError
 from turnabout.words.extras import install_hint
 from turnabout.words.outcomes import Received, Sent
+from turnabout.words.value import replace
 from turnabout.words.verbs import Receive, Send, Verb
 
 if TYPE_CHECKING:

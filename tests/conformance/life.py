@@ -6,7 +6,6 @@ them stale by then; times are drawn to the very millisecond at which something i
 """
 
 import contextlib
-import dataclasses
 import os
 from collections import Counter
 from typing import Any, ClassVar
@@ -56,6 +55,7 @@ from turnabout.words import verbs as v
 from turnabout.words.outcomes import Cleared
 from turnabout.words.prepare import result
 from turnabout.words.records import EVERYTHING, RedriveFilter
+from turnabout.words.value import replace
 
 MOST_CONNECTIONS, MOST_MESSAGES = 40, 90
 STEPS = 40
@@ -139,7 +139,7 @@ class Life(ScheduleSteps, LooksBack):
     @rule(messages=st.lists(MESSAGES, max_size=6) | st.just(CROWD))
     def send(self, messages: list[Any]) -> None:
         if self.model.queues[self.name].settings.on_exhausted in WITH_CHANNEL:
-            messages = [dataclasses.replace(m, ttl_ms=None) for m in messages]
+            messages = [replace(m, ttl_ms=None) for m in messages]
         channels, queue = self.model.refusals(self.name, messages)
         outcome = self.queue(self.name).send_many(messages)
         if isinstance(outcome, Sent):

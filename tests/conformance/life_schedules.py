@@ -1,6 +1,5 @@
 """The part of a random life that is about schedules: set, changed, missed, fired, deleted."""
 
-import dataclasses
 from collections import Counter
 from typing import Any, ClassVar
 
@@ -14,6 +13,7 @@ from turnabout import message
 from turnabout.words import verbs as v
 from turnabout.words.outcomes import NotDue
 from turnabout.words.schedules import Schedule
+from turnabout.words.value import replace
 
 NAMES = st.sampled_from(["s", "s", "t"])
 EVERY_MS_MAX = 20_000
@@ -61,7 +61,7 @@ class ScheduleSteps(RuleBasedStateMachine):
     ) -> None:
         """Make or replace one; then let time pass, and fire what is due."""
         if self.model.queues[self.name].settings.on_exhausted in WITH_CHANNEL:
-            what = dataclasses.replace(what, ttl_ms=None)
+            what = replace(what, ttl_ms=None)
         times = {key: ms for key, ms in when.items() if "after" not in key}
         for key, ms in when.items() - times.items():
             times["at" if key == "after_ms" else "anchor"] = self.door.clock.now + ms

@@ -5,9 +5,9 @@
 here is quick or clever: every verb is read from the rules, one message at a time.
 """
 
+import dataclasses
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from tests.conformance.model_ends import Ends
@@ -36,6 +36,7 @@ from turnabout import (
 from turnabout.words import limits
 from turnabout.words.outcomes import Blocked, Cancelled, DeferOutcome, ReleaseOutcome
 from turnabout.words.records import Result
+from turnabout.words.value import replace
 
 PASSED = LeaseLost("scheduled")
 """It waits, or its time to live has ended it already: when, is left to the store."""
@@ -119,7 +120,7 @@ class Model(Sends, Ends, Schedules):
                 if way == "dead_letter_channel":
                     return [], leased
                 if way == "block":
-                    waiting.append(replace(m, at=limits.FOREVER_MS))
+                    waiting.append(dataclasses.replace(m, at=limits.FOREVER_MS))
             elif m.expires_at is None or m.expires_at > now:
                 waiting.append(m)
         return waiting, leased

@@ -2,7 +2,6 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from tests.conformance.model_rows import Message, Queue, Row, Told
@@ -10,6 +9,7 @@ from turnabout import Dead, Origin
 from turnabout.words import limits
 from turnabout.words.outcomes import Blocked, Cancelled, CancelRequested, NotWaiting, Retried
 from turnabout.words.records import Event, HistoryEntry, RedriveFilter, Result
+from turnabout.words.value import replace
 
 
 class Ends:

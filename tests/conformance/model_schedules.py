@@ -1,7 +1,7 @@
 """Schedules in the model: when each is due next, what is sent for it, and what is left out."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -10,6 +10,7 @@ from tests.conformance.model_sends import REPLACED, SUPPRESSED
 from turnabout import Outgoing, Sent
 from turnabout.words.outcomes import QueueFull
 from turnabout.words.schedules import Schedule, ScheduledMessage, ScheduleEntry
+from turnabout.words.value import replace
 
 LATE_MS = 60_000
 """What `missed="skip"` drops is older."""

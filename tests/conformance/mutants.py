@@ -4,7 +4,6 @@ A mutant changes a verb on its way in, an answer on its way out, or the rows beh
 back. What is planted here is what has gone wrong in real queues.
 """
 
-import dataclasses
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from turnabout import Acked, LeaseLost, Receipt, message
 from turnabout.words import verbs as v
 from turnabout.words.entities import FIRST_TURN
 from turnabout.words.outcomes import Cleared
+from turnabout.words.value import replace
 
 
 class Mutant:
@@ -171,18 +171,18 @@ class NoFenceOnAckBeforeReceive(Mutant):
             return self.store.run(verb)
         acks, rest = verb.apart()
         acked = NoFenceOnAck.ack(self, acks)
-        return dataclasses.replace(self.store.run(rest), acked=acked)
+        return replace(self.store.run(rest), acked=acked)
 
 
 class ReceiveForgetsItsAcks(Mutant):
     def receive(self, verb: v.Receive) -> Any:
         answer = self.store.run(verb.apart()[1])
-        return dataclasses.replace(answer, acked=(Acked(),) * len(verb.acks))
+        return replace(answer, acked=(Acked(),) * len(verb.acks))
 
 
 class StateErasedOnDefer(Mutant):
     def defer(self, verb: v.Defer) -> Any:
-        erased = [dataclasses.replace(d, state=d.state or b"") for d in verb.deferrals]
+        erased = [replace(d, state=d.state or b"") for d in verb.deferrals]
         return self.store.run(v.Defer(verb.queue, tuple(erased)))
 
 
@@ -199,7 +199,7 @@ class ExtendShortens(Mutant):
 
 class NoteForgotten(Mutant):
     def extend(self, verb: v.Extend) -> Any:
-        return self.store.run(dataclasses.replace(verb, note=None))
+        return self.store.run(replace(verb, note=None))
 
 
 class OneSlotTooMany(Mutant):
@@ -210,10 +210,8 @@ class OneSlotTooMany(Mutant):
         changes = dict(verb.changes)
         if changes.get(field) is None:
             return self.store.run(verb)
-        answer = self.store.run(
-            dataclasses.replace(verb, changes={**changes, field: changes[field] + 1})
-        )
-        return dataclasses.replace(answer, **{field: changes[field]})
+        answer = self.store.run(replace(verb, changes={**changes, field: changes[field] + 1}))
+        return replace(answer, **{field: changes[field]})
 
 
 class OneMessageTooMany(OneSlotTooMany):
@@ -245,7 +243,7 @@ class PriorityIgnored(Mutant):
             if priority:
                 self.sql("update turnabout_message set priority = ? where id = ?", priority, number)
         given = tuple(_changed(d, priority=kept[d.id]) for d in answer.deliveries)
-        return dataclasses.replace(answer, deliveries=given)
+        return replace(answer, deliveries=given)
 
 
 class OneAttemptTooMany(Mutant):
@@ -278,12 +276,12 @@ class RedeliveriesFree(Mutant):
 
 class TurnsForgotten(Mutant):
     def receive(self, verb: v.Receive) -> Any:
-        return self.store.run(dataclasses.replace(verb, turn=FIRST_TURN))
+        return self.store.run(replace(verb, turn=FIRST_TURN))
 
 
 class SleepsForEver(Mutant):
     def receive(self, verb: v.Receive) -> Any:
-        return dataclasses.replace(self.store.run(verb), retry_after_ms=None)
+        return replace(self.store.run(verb), retry_after_ms=None)
 
 
 class SendInPart(Mutant):
@@ -302,7 +300,7 @@ class SendInPart(Mutant):
 class ScopeIgnored(Mutant):
     def send(self, verb: v.Send) -> Any:
         wide = [
-            dataclasses.replace(m, dedup_scope="queue") if m.dedup_scope == "channel" else m
+            replace(m, dedup_scope="queue") if m.dedup_scope == "channel" else m
             for m in verb.messages
         ]
         return self.store.run(v.Send(verb.queue, tuple(wide)))
@@ -313,9 +311,7 @@ class SecondRerun(Mutant):
 
     def send(self, verb: v.Send) -> Any:
         free = [
-            dataclasses.replace(
-                m, dedup_key=None, dedup_mode=None, dedup_scope=None, dedup_window_ms=None
-            )
+            replace(m, dedup_key=None, dedup_mode=None, dedup_scope=None, dedup_window_ms=None)
             if m.dedup_mode == "rerun"
             else m
             for m in verb.messages
@@ -339,7 +335,7 @@ class SurvivorMisnamed(Mutant):
         if not getattr(answer, "duplicates", ()):
             return answer
         ids = [i + (place in answer.duplicates) for place, i in enumerate(answer.ids)]
-        return dataclasses.replace(answer, ids=tuple(ids))
+        return replace(answer, ids=tuple(ids))
 
 
 # --- endings ---
@@ -429,7 +425,7 @@ class RedriveLosesOne(Mutant):
 
 class RedriveGuardOffByOne(Mutant):
     def redrive_start(self, verb: v.RedriveStart) -> Any:
-        more = dataclasses.replace(verb, max_redrives=verb.max_redrives + 1)
+        more = replace(verb, max_redrives=verb.max_redrives + 1)
         return self.store.run(more)
 
 
@@ -437,7 +433,7 @@ class DryRunMoves(Mutant):
     def redrive_start(self, verb: v.RedriveStart) -> Any:
         answer = self.store.run(verb)
         if verb.dry_run:
-            real = self.store.run(dataclasses.replace(verb, dry_run=False))
+            real = self.store.run(replace(verb, dry_run=False))
             self.store.run(v.RedriveStep(real.id))
         return answer
 
@@ -445,7 +441,7 @@ class DryRunMoves(Mutant):
 def _changed(delivery: Any, **fields: Any) -> Any:
     if hasattr(delivery, "_replace"):
         return delivery._replace(**fields)
-    return dataclasses.replace(delivery, **fields)
+    return replace(delivery, **fields)
 
 
 def mutants() -> Iterator[type[Mutant]]:

@@ -1,10 +1,10 @@
 """More mutants: bugs in where the dead go, and in what events and channels tell."""
 
-import dataclasses
 from typing import Any
 
 from tests.conformance.mutants import Mutant, of_rows
 from turnabout.words import verbs as v
+from turnabout.words.value import replace
 
 
 class AllDiedInOneQueue(Mutant):
@@ -41,6 +41,5 @@ class RateIsNotSaid(Mutant):
 
     def stats_of_channels(self, verb: v.StatsOfChannels) -> Any:
         return tuple(
-            dataclasses.replace(c, blocked=None) if c.blocked == "rate" else c
-            for c in self.store.run(verb)
+            replace(c, blocked=None) if c.blocked == "rate" else c for c in self.store.run(verb)
         )

@@ -1,13 +1,12 @@
 """events: what each verb did, in order, for whoever asks on from a cursor."""
 
-from dataclasses import replace
-
 import pytest
 
 from tests.conformance.steps import do, grave_of, is_empty, maintained, one, run, sent, taken
 from tests.support.each import each
 from turnabout import Failure, QueueNotFound, UsageError, message
 from turnabout.words.records import Event
+from turnabout.words.value import replace
 from turnabout.words.verbs import Events, RedriveStart, RedriveStep
 
 

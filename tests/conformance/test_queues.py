@@ -48,7 +48,7 @@ def test_a_queue_without_settings_has_the_defaults(door):
     queue = door.mq.queue(door.name_of_a_queue())
     queue.create()
     got, default = queue.settings(), QueueSettings()
-    for name in QueueSettings.__dataclass_fields__:
+    for name in QueueSettings.__struct_fields__:
         if name != "dead_letter":
             assert getattr(got, name) == getattr(default, name), name
 

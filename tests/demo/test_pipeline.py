@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
 from pathlib import Path
 
 import pytest
 
 from demo.pipeline import Archive, jain, judge, show_page
 from turnabout.pipeline.results import QueueReport, Reported, Times
+from turnabout.words.value import replace
 
 CARRIERS = {"UA": 6, "HA": 2}
 TIMES = Times(1, 1, 1, 1, 1)
@@ -30,10 +31,12 @@ def test_all_that_was_done_is_there():
 
 
 def test_what_is_wrong_is_seen():
-    assert "7 rows in the lake, 8 messages done" in bad(replace(THERE, rows=7, ids=7))[0]
-    assert "7 different ids in 8 rows" in bad(replace(THERE, ids=7))[0]
-    assert "for HA" in bad(replace(THERE, channels={"UA": 6, "HA": 1}))[0]
-    assert "for XX" in bad(replace(THERE, channels={**CARRIERS, "XX": 1}))[0]
+    assert (
+        "7 rows in the lake, 8 messages done" in bad(dataclasses.replace(THERE, rows=7, ids=7))[0]
+    )
+    assert "7 different ids in 8 rows" in bad(dataclasses.replace(THERE, ids=7))[0]
+    assert "for HA" in bad(dataclasses.replace(THERE, channels={"UA": 6, "HA": 1}))[0]
+    assert "for XX" in bad(dataclasses.replace(THERE, channels={**CARRIERS, "XX": 1}))[0]
     unfair = replace(QUEUE, jain_done=0.79)
     assert "0.790000, the demo's own 0.800000" in bad(made=replace(MADE, queues=(unfair,)))[0]
     assert "index" in bad(made=replace(MADE, messages=9))[0]

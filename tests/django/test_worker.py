@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -49,19 +50,23 @@ def test_it_is_stopped_by_a_signal(env: dict[str, str], reload: bool) -> None:
         [sys.executable, "-u", *words], stdout=subprocess.PIPE, text=True, env=env,
         process_group=0,
     ) as worker:  # fmt: skip
-        assert worker.stdout is not None
-        assert "Working on" in worker.stdout.readline()
-        manage(env, "shell", "-c", CODE.format("add", 1))
-        state = "from turnabout.django.api import *; print(task_backends['default'].connection.queue('default').stats().done)"  # noqa: E501
-        until = time.monotonic() + 30
-        while "1" not in manage(env, "shell", "-v0", "-c", state):
-            assert time.monotonic() < until
-        if reload:
-            os.killpg(worker.pid, signal.SIGTERM)
-        else:
-            worker.send_signal(signal.SIGTERM)
-            assert "Done: 1 handled." in worker.stdout.read()
-        assert worker.wait(20) == 0
+        try:
+            assert worker.stdout is not None
+            assert "Working on" in worker.stdout.readline()
+            manage(env, "shell", "-c", CODE.format("add", 1))
+            state = "from turnabout.django.api import *; print(task_backends['default'].connection.queue('default').stats().done)"  # noqa: E501
+            until = time.monotonic() + 60
+            while "1" not in manage(env, "shell", "-v0", "-c", state):
+                assert time.monotonic() < until
+            if reload:
+                os.killpg(worker.pid, signal.SIGTERM)
+            else:
+                worker.send_signal(signal.SIGTERM)
+                assert "Done: 1 handled." in worker.stdout.read()
+            assert worker.wait(20) == 0
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(worker.pid, signal.SIGKILL)
 
 
 def test_it_starts_anew_when_code_has_changed(env: dict[str, str], tmp_path: Path) -> None:

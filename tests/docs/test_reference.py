@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 import pytest
+from msgspec.structs import fields
 
 import turnabout
 from tests.docs.pages import BLOCK, ROOT
@@ -63,7 +64,7 @@ def test_every_error_is_listed_with_its_code(error: type[turnabout.TurnaboutErro
 @each("outcome", classes(outcomes))
 def test_every_outcome_is_listed_with_its_fields(outcome: type[Any]) -> None:
     has, *_ = rows("errors")[outcome.__name__]
-    assert {f.name for f in dataclasses.fields(outcome)} <= set(re.findall(r"`(\w+)`", has))
+    assert {*outcome.__struct_fields__} <= set(re.findall(r"`(\w+)`", has))
 
 
 @each("module", [limits, policy])
@@ -81,7 +82,7 @@ def test_every_limit_is_listed_with_its_value(module: ModuleType) -> None:
 
 def test_every_setting_is_listed_with_its_default() -> None:
     listed = rows("queue")
-    for setting in dataclasses.fields(QueueSettings):
+    for setting in fields(QueueSettings):
         default = getattr(QueueSettings(), setting.name)
         told = listed[setting.name][0].strip("`")
         if isinstance(default, Policy):
@@ -93,7 +94,7 @@ def test_every_setting_is_listed_with_its_default() -> None:
 
 
 def test_every_limit_of_a_policy_is_listed() -> None:
-    assert {field.name for field in dataclasses.fields(Policy)} <= set(rows("policy"))
+    assert {*Policy.__struct_fields__} <= set(rows("policy"))
 
 
 @each("function", [Worker, Worker.handler])

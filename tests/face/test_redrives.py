@@ -2,13 +2,13 @@
 
 import threading
 import time
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from turnabout._sync.redrives import run_to_end
 from turnabout.words.records import EVERYTHING, Redrive
+from turnabout.words.value import replace
 from turnabout.words.verbs import RedriveStep
 
 BEGUN = Redrive(7, "q-dead", None, EVERYTHING, None, "running", 0, 0, 1, None)

@@ -1,11 +1,10 @@
 """What moves of pipelines, what stays behind, and what they are told."""
 
 import contextlib
-import json
 from collections.abc import Iterator
-from dataclasses import asdict
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec import convert
 
@@ -59,7 +58,9 @@ def test_what_pipelines_had_open_stays_behind_and_the_report_says_so(endpoints: 
     assert plan(endpoints.source, endpoints.target).left == left
     moved = endpoints.move()
     assert moved.left == left
-    assert convert(json.loads(json.dumps(asdict(moved))), Moved) == moved, "as the ledger keeps it"
+    assert convert(msgspec.json.decode(msgspec.json.encode(moved)), Moved) == moved, (
+        "as the ledger keeps it"
+    )
     with turnabout.connect(endpoints.target) as mq:
         store = mq.store
         assert store.run(p.WatermarkList()) == ()

@@ -1,12 +1,12 @@
 """Stores with a planted bug in a pipeline's verbs: the net of lives must catch them all."""
 
-import dataclasses
 from typing import Any
 
 from tests.pipeline.steps import Pipe, connection, of_file, select
 from turnabout import Receipt
 from turnabout.pipeline import verbs as p
 from turnabout.words import verbs as v
+from turnabout.words.value import replace
 
 
 class Mutant(Pipe):
@@ -38,7 +38,7 @@ class AcksBeyondAfter(Mutant):
     def epoch_lease(self, verb: p.EpochLease) -> Any:
         state = self.state(verb.subscription)
         newest = verb.after if state is None else max(state.epoch, verb.after)
-        return self.good.run(dataclasses.replace(verb, after=newest))
+        return self.good.run(replace(verb, after=newest))
 
 
 class RepeatLeasesMore(Mutant):
@@ -58,7 +58,7 @@ class GenerationIgnored(Mutant):
     def epoch_lease(self, verb: p.EpochLease) -> Any:
         state = self.state(verb.subscription)
         held = verb.generation if state is None else max(1, state.generation)
-        return self.good.run(dataclasses.replace(verb, generation=held))
+        return self.good.run(replace(verb, generation=held))
 
 
 class GenerationUsedAgain(Mutant):
@@ -88,12 +88,12 @@ class LostLeaseAcked(Mutant):
 class LostNotCounted(Mutant):
     def epoch_lease(self, verb: p.EpochLease) -> Any:
         answer = self.good.run(verb)
-        return dataclasses.replace(answer, lost=0) if isinstance(answer, p.Leased) else answer
+        return replace(answer, lost=0) if isinstance(answer, p.Leased) else answer
 
 
 class HeartbeatWithoutEffect(Mutant):
     def epoch_extend(self, verb: p.EpochExtend) -> Any:
-        return self.good.run(dataclasses.replace(verb, lease_ms=1))  # never shorter
+        return self.good.run(replace(verb, lease_ms=1))  # never shorter
 
 
 class LimitIgnored(Mutant):
@@ -121,7 +121,7 @@ class PoisonComesBack(Mutant):
     def epoch_plan(self, verb: p.EpochPlan) -> Any:
         if verb.max_plans >= 1_000:
             return self.good.run(verb)
-        return self.good.run(dataclasses.replace(verb, max_plans=verb.max_plans + 1))
+        return self.good.run(replace(verb, max_plans=verb.max_plans + 1))
 
 
 class ReleaseLeavesLeases(Mutant):
@@ -156,7 +156,7 @@ class IncompleteIsSent(Mutant):
     def publish(self, verb: p.Publish) -> Any:
         answer = self.good.run(verb)
         if isinstance(answer, p.StageIncomplete):
-            return self.good.run(dataclasses.replace(verb, messages=answer.found))
+            return self.good.run(replace(verb, messages=answer.found))
         return answer
 
 
@@ -164,7 +164,7 @@ class OrderLost(Mutant):
     """What was staged is sent, the last one first."""
 
     def stage(self, verb: p.Stage) -> Any:
-        return self.good.run(dataclasses.replace(verb, messages=verb.messages[::-1]))
+        return self.good.run(replace(verb, messages=verb.messages[::-1]))
 
 
 class StagedIsNotRemoved(Mutant):
@@ -183,7 +183,7 @@ class FloorForgotten(Mutant):
     """Who has not read what is gone is not told."""
 
     def log_next(self, verb: p.LogNext) -> Any:
-        return self.good.run(dataclasses.replace(verb, ignore_loss=True))
+        return self.good.run(replace(verb, ignore_loss=True))
 
 
 class LastRowCutOff(Mutant):
@@ -196,12 +196,12 @@ class PurgeGoesTooFar(Mutant):
     """What was not archived goes as well."""
 
     def log_purge(self, verb: p.LogPurge) -> Any:
-        return self.good.run(dataclasses.replace(verb, until=self.good.end()))
+        return self.good.run(replace(verb, until=self.good.end()))
 
 
 class PurgeOfTheYoung(Mutant):
     def log_purge(self, verb: p.LogPurge) -> Any:
-        return self.good.run(dataclasses.replace(verb, finished_before=10**15))
+        return self.good.run(replace(verb, finished_before=10**15))
 
 
 class PassesOpenTransactions(Mutant):
@@ -213,11 +213,11 @@ class PassesOpenTransactions(Mutant):
             return answer
         rows = select(self.write, "select xid, id from history order by xid desc, id desc limit 1")
         end = f"{rows[0]['xid']}.{rows[0]['id']}" if rows else answer.until
-        span = dataclasses.replace(answer, until=end)
+        span = replace(answer, until=end)
         found = len(self.rows(span))
         if verb.limit is not None and found > verb.limit:
             return answer
-        return dataclasses.replace(span, messages=found)
+        return replace(span, messages=found)
 
 
 ON_SQLITE = (

@@ -1,6 +1,5 @@
 """Random lives of one queue on PostgreSQL, with everyday statements and without them."""
 
-import dataclasses
 import itertools
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -16,6 +15,7 @@ from turnabout.postgres import everyday
 from turnabout.postgres._sync.store import PostgresStore
 from turnabout.words import verbs as v
 from turnabout.words.entities import FIRST_TURN, Turn
+from turnabout.words.value import replace
 
 CHANNELS = st.sampled_from(["", "a", "b"])
 RECEIPTS = st.integers(0, 3)
@@ -136,7 +136,7 @@ class SmallLife:
         match step:
             case "send", channel, priority, ttl:
                 one = turnabout.message(b"x", channel=channel, priority=priority)
-                sent = self.queue.send_many([dataclasses.replace(one, ttl_ms=ttl)])
+                sent = self.queue.send_many([replace(one, ttl_ms=ttl)])
                 if isinstance(sent, Sent):
                     self.ids += sent.ids
                     return "sent"
@@ -221,7 +221,7 @@ class SmallLife:
             peeked,
             ended,
             [(e.kind, e.attempt) for e in events],
-            dataclasses.replace(self.queue.stats(), queue="q"),
+            replace(self.queue.stats(), queue="q"),
         )
 
 

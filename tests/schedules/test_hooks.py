@@ -4,7 +4,6 @@ import logging
 import threading
 import time
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 
@@ -14,6 +13,7 @@ from turnabout._sync.schedules import SCHEDULES_MAX
 from turnabout.pacing import Watch
 from turnabout.sqlite.store import SqliteStore
 from turnabout.words.schedules import Schedule
+from turnabout.words.value import replace
 from turnabout.words.verbs import ScheduleFire, ScheduleList, ScheduleSet
 from turnabout.worker import Worker
 

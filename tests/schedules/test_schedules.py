@@ -1,6 +1,5 @@
 """Schedules at every door: kept, listed, fired, and what becomes of due times in between."""
 
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -11,6 +10,7 @@ from tests.support.doors import START
 from tests.support.each import each
 from turnabout import Outgoing, UsageError
 from turnabout.words.outcomes import Fired
+from turnabout.words.value import replace
 from turnabout.words.verbs import ScheduleFire, ScheduleList, ScheduleSet
 
 MINUTE = 60_000

@@ -2,7 +2,6 @@
 
 import builtins
 import zoneinfo
-from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
 from zoneinfo import ZoneInfo
@@ -26,6 +25,7 @@ from turnabout.timing import (
 )
 from turnabout.words.limits import instant
 from turnabout.words.schedules import Schedule, ScheduleEntry
+from turnabout.words.value import replace
 
 MINUTE = 60_000
 HOUR = 60 * MINUTE

@@ -1,9 +1,9 @@
 """Concurrent verbs go to the store as one, and each client gets its own outcome."""
 
 import asyncio
+import dataclasses
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from itertools import accumulate
 from typing import Any
 
@@ -23,6 +23,7 @@ from turnabout.words.errors import Disconnected, QueueNotFound, Uncertain, Usage
 from turnabout.words.policy import QueueSettings
 from turnabout.words.records import Result
 from turnabout.words.turns import in_turn
+from turnabout.words.value import replace
 
 
 @asynccontextmanager
@@ -367,7 +368,7 @@ class Order:
             self._inside[id(merged)] = list(verbs)
             return merged
 
-        return replace(kind, merge=merge)
+        return dataclasses.replace(kind, merge=merge)
 
     def _note(self, verb: Any, answer: Any) -> None:
         inside = self._inside.get(id(verb), [verb])

@@ -1,6 +1,5 @@
 """Names in a namespace: no field that holds one is forgotten, and what is put on is taken off."""
 
-import dataclasses
 import inspect
 import json
 import types
@@ -8,9 +7,11 @@ import typing
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, Union, get_args, get_origin
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from tests.support.each import each
 from turnabout.server.auth.namespaces import (
@@ -26,7 +27,7 @@ from turnabout.words import entities, limits, outcomes, policy, records, schedul
 from turnabout.words.administration import ADMINISTRATION
 from turnabout.words.errors import Busy, QueueNotFound, TooManyRequests, UsageError
 from turnabout.words.namespaces import NO_NAMESPACE, plain, stored
-from turnabout.words.value import unchecked
+from turnabout.words.value import replace, unchecked
 
 TEXTS = {
     "AttemptError": {"error"},
@@ -84,7 +85,7 @@ def parts(hint: Any) -> Iterator[Any]:
 
 
 def is_record(kind: Any) -> bool:
-    return dataclasses.is_dataclass(kind) or hasattr(kind, "_fields")
+    return hasattr(kind, "__struct_fields__") or hasattr(kind, "_fields")
 
 
 def fields(kind: Any) -> dict[str, list[Any]]:
@@ -171,7 +172,7 @@ def made(kind: Any) -> st.SearchStrategy[Any]:
         return made(entities.Origin).map(delivered)
     how = NAMED.get(kind, {})
     given = {}
-    for field in dataclasses.fields(kind):
+    for field in structs.fields(kind):
         match how.get(field.name):
             case "name":
                 given[field.name] = NAMES
@@ -194,7 +195,7 @@ def made(kind: Any) -> st.SearchStrategy[Any]:
 
 def delivered(origin: entities.Origin) -> entities.Delivery:
     """A message with that story."""
-    story = json.dumps(dataclasses.asdict(origin))
+    story = json.dumps(msgspec.to_builtins(origin))
     return entities.Delivery(1, 1, "", 0, b"", "", None, None, 0, 0, 0, story, 0, 0)
 
 
@@ -213,7 +214,7 @@ PLAIN: dict[str, Any] = {
     "results": (),
     "errors": (),
     "paused": False,
-    **{f.name: f.default for f in dataclasses.fields(policy.QueueSettings) if f.name != "policy"},
+    **{f.name: f.default for f in structs.fields(policy.QueueSettings) if f.name != "policy"},
     "policy": policy.NO_POLICY,
 }
 """What stands in the other fields, where it is checked."""
@@ -248,7 +249,7 @@ def put_on(value: Any, namespace: str) -> Any:
             changes[name] = put_on(held, namespace)
         elif how == "values":
             changes[name] = tuple(put_on(inner, namespace) for inner in held)
-    return dataclasses.replace(value, **changes)
+    return replace(value, **changes)
 
 
 @pytest.mark.slow
@@ -316,8 +317,7 @@ def test_what_is_no_plain_name_is_refused_wherever_it_stands(name, namespace):
 
 def _with(value: Any, **changes: Any) -> Any:
     """A value with fields that its class would refuse."""
-    fields = {name: getattr(value, name) for name in value.__match_args__}
-    return unchecked(type(value), fields | changes)
+    return unchecked(value, changes)
 
 
 def test_a_namespace_comes_from_nobody_s_words():

@@ -3,10 +3,11 @@ can guess of another: names, ids, receipts, redrives, cursors.
 """
 
 import contextlib
+import dataclasses
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
@@ -199,7 +200,7 @@ def unlike(story: Story, burnt: Sequence[int]) -> Story:
     """The same guesses, at what was never there or is gone."""
     count = len(story.receipts)
     ids = (tuple(burnt) * count)[: len(story.ids)]
-    return replace(
+    return dataclasses.replace(
         story,
         ids=ids,
         receipts=tuple(Receipt(burnt[place % len(burnt)], 1) for place in range(count)),

@@ -43,7 +43,9 @@ def test_a_namespace_is_made_changed_listed_and_deleted(run, tenant, clock):
     first = run(c.NamespaceSet(c.Namespace(tenant, max_messages=7)))
     assert first == c.Namespace(tenant, max_messages=7, created_at=clock.now)
     clock.advance(1)
-    others = {name: n for n, name in enumerate(c.Namespace.__match_args__[2:-1], 2)}  # each its own
+    others = {
+        name: n for n, name in enumerate(c.Namespace.__struct_fields__[2:-1], 2)
+    }  # each its own
     again = run(c.NamespaceSet(c.Namespace(tenant, **others)))
     assert again == c.Namespace(tenant, None, **others, created_at=first.created_at)
     listed = run(c.NamespaceList())

@@ -42,8 +42,8 @@ def at(kind: type[Verb[Any]], queue: str) -> Verb[Any]:
     }  # fmt: skip
     if kind is v.ScheduleList:
         return v.ScheduleList(queue)
-    names = [f for f in kind.__match_args__ if f in given]
-    if "queue" in kind.__match_args__:
+    names = [f for f in kind.__struct_fields__ if f in given]
+    if "queue" in kind.__struct_fields__:
         given["queue"] = queue
         names.insert(0, "queue")
     if kind in (v.Peek, v.Purge, v.StatsOfChannels):

@@ -1,7 +1,6 @@
 """Batches: however a send is cut into statements, and whichever way a receive reads its rows."""
 
 import sqlite3
-from dataclasses import replace
 
 import pytest
 
@@ -10,6 +9,7 @@ from turnabout.sqlite._statements import among
 from turnabout.sqlite.store import SqliteStore
 from turnabout.words.entities import Delivery, Outgoing, Turn
 from turnabout.words.outcomes import Sent
+from turnabout.words.value import replace
 from turnabout.words.verbs import Peek, PolicySet, Receive, Send
 
 COUNTS = (1, 2, 3, 99, 100, 101, 288)

@@ -4,10 +4,11 @@ import json
 import string
 import types
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, fields, is_dataclass
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+import msgspec
 from hypothesis import strategies as st
+from msgspec.structs import fields
 
 from turnabout.wire.routes import NOT_ON_THE_WIRE
 from turnabout.words import verbs as v
@@ -15,6 +16,7 @@ from turnabout.words.entities import Delivery, Origin, Outgoing, Receipt
 from turnabout.words.policy import PAUSE_COLUMNS, Policy, QueueSettings
 from turnabout.words.records import HistoryEntry
 from turnabout.words.schedules import Schedule
+from turnabout.words.value import Value
 
 NAMES = {"queue", "target", "schedule", "dead_letter", "name"}
 names = st.text(string.ascii_letters + string.digits + "_.-", min_size=1, max_size=12).map(
@@ -72,7 +74,7 @@ def drawn(hint: Any, name: str = "") -> st.SearchStrategy[Any]:
         return st.dictionaries(texts.filter(bool), texts, max_size=3)
     if get_origin(hint) in {Union, types.UnionType}:
         return st.one_of([drawn(one, name) for one in get_args(hint)])
-    assert is_dataclass(hint) or hint is Delivery, hint
+    assert issubclass(hint, Value) or hint is Delivery, hint
     return SPECIAL[hint] if hint in SPECIAL else plain(hint)
 
 
@@ -105,7 +107,7 @@ SPECIAL: dict[Any, st.SearchStrategy[Any]] = {}
 def plain(kind: Any, **special: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     """Values of a class, field by field."""
     hints = get_type_hints(kind)
-    names_of_fields = kind._fields if kind is Delivery else [f.name for f in fields(kind)]
+    names_of_fields = kind._fields if kind is Delivery else kind.__struct_fields__
     parts = {
         name: special[name] if name in special else drawn(hints[name], name)
         for name in names_of_fields
@@ -142,7 +144,7 @@ SPECIAL[QueueSettings] = plain(
 SPECIAL[Delivery] = plain(
     Delivery,
     headers_json=st.none() | st.dictionaries(texts.filter(bool), texts, max_size=2).map(json.dumps),
-    origin_json=st.none() | plain(Origin).map(lambda origin: json.dumps(asdict(origin))),
+    origin_json=st.none() | plain(Origin).map(lambda origin: msgspec.json.encode(origin).decode()),
     content_type=types_of_content,
 )
 SPECIAL[HistoryEntry] = plain(HistoryEntry, payload=blobs, content_type=types_of_content) | plain(

@@ -20,7 +20,7 @@ VALUES = [
     for module in (entities, outcomes, policy, records, schedules)
     for _, kind in inspect.getmembers(module, inspect.isclass)
     if kind.__module__ == module.__name__
-    and (hasattr(kind, "__dataclass_fields__") or kind is entities.Delivery)
+    and (hasattr(kind, "__struct_fields__") or kind is entities.Delivery)
 ]
 
 

@@ -2,7 +2,6 @@
 
 import copy
 import pickle
-from dataclasses import replace
 
 import pytest
 
@@ -10,12 +9,11 @@ from tests.support.each import each
 from turnabout import Policy, Rate, Sent, UsageError
 from turnabout.words import entities, outcomes, policy, records, verbs
 from turnabout.words.entities import Outgoing
-from turnabout.words.value import value
+from turnabout.words.value import Value, replace
 from turnabout.words.verbs import VOCABULARY, Purge
 
 
-@value
-class SameFields:
+class SameFields(Value):
     """As Sent, but of another class."""
 
     ids: tuple[int, ...]
@@ -44,7 +42,7 @@ def test_it_is_shown_as_it_would_be_written():
 def test_there_is_no_room_for_anything_else():
     with pytest.raises(AttributeError):
         Policy().wieght = 3  # pyright: ignore[reportAttributeAccessIssue]
-    assert not any(hasattr(verb, "__dict__") for verb in map(object.__new__, VOCABULARY))
+    assert not any("__dict__" in dir(verb) for verb in VOCABULARY)
 
 
 @each(
@@ -62,9 +60,9 @@ def test_there_is_no_room_for_anything_else():
 )
 def test_nothing_is_changed_that_was_checked(given, field, wrong):
     before, places = repr(given), {given: 1}
-    with pytest.raises(AttributeError, match=rf"{field}.*replace"):
+    with pytest.raises(AttributeError, match="immutable type"):
         setattr(given, field, wrong)
-    with pytest.raises(AttributeError, match=rf"{field}.*replace"):
+    with pytest.raises(AttributeError, match="immutable type"):
         delattr(given, field)
     assert repr(given) == before
     assert given in places
@@ -73,11 +71,9 @@ def test_nothing_is_changed_that_was_checked(given, field, wrong):
 def test_every_value_refuses():
     modules = (entities, outcomes, policy, records, verbs)
     kinds = [kind for module in modules for kind in vars(module).values() if isinstance(kind, type)]
-    values = [kind for kind in kinds if hasattr(kind, "__dataclass_fields__")]
+    values = [kind for kind in kinds if hasattr(kind, "__struct_fields__")]
     assert len(values) > 60
-    for kind in values:
-        with pytest.raises(AttributeError):
-            object.__new__(kind).anything = "x"
+    assert [kind for kind in values if not kind.__struct_config__.frozen] == []
 
 
 def test_headers_are_the_message_s_own():
@@ -87,7 +83,7 @@ def test_headers_are_the_message_s_own():
     assert message.headers == {"a": "1"}
     with pytest.raises(TypeError):
         message.headers["a"] = "x\0y"
-    assert repr(message) == "Outgoing(payload=b'', headers={'a': '1'})"
+    assert repr(message) == "Outgoing(payload=b'', headers=mappingproxy({'a': '1'}))"
 
 
 def test_a_payload_of_text_is_refused_in_our_words():

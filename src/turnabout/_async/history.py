@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import replace
 
 from turnabout.store import AsyncStore
 from turnabout.words.outcomes import Cleared
 from turnabout.words.records import HistoryEntry
+from turnabout.words.value import replace
 from turnabout.words.verbs import Clear, History
 
 PAGE_ROWS = 100

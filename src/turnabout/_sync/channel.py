@@ -28,7 +28,7 @@ class Channel:
         """Replace the channel's policy; it holds for every lease granted after this."""
         if not isinstance(policy, Policy):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise UsageError(f"a policy is a Policy, not {type(policy).__name__}")
-        changes = {name: getattr(policy, name) for name in Policy.__dataclass_fields__}
+        changes = {name: getattr(policy, name) for name in Policy.__struct_fields__}
         return self._store.run(PolicySet(self._queue, self.name, changes, replace=True))
 
     def change_policy(self, **changes: Any) -> Policy:

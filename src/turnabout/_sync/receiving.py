@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 
 from turnabout._sync.schedules import fire_when_due
 from turnabout._sync.shared import Place, Shared
@@ -15,6 +14,7 @@ from turnabout.words.entities import Delivery
 from turnabout.words.errors import Forbidden, TurnaboutError
 from turnabout.words.outcomes import Received
 from turnabout.words.turns import in_turn
+from turnabout.words.value import replace
 from turnabout.words.verb import Change
 from turnabout.words.verbs import Maintain, Receive, Release
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +22,7 @@ from turnabout.words.schedules import (
     ScheduleEntry,
     schedule_of,
 )
+from turnabout.words.value import replace
 from turnabout.words.verbs import ScheduleDelete, ScheduleFire, ScheduleList, ScheduleSet
 
 if TYPE_CHECKING:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from turnabout.words.findings import Level
+from turnabout.words.value import Value
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(Value):
     """One finding; `todo` says what to do next, and is empty if all is well."""
 
     name: str
@@ -17,8 +15,7 @@ class Check:
     todo: str
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
+class Checked(Value):
     """The answer of a doctor with --json. `url`: the database, without its password; None: none."""
 
     url: str | None

@@ -10,7 +10,6 @@ import json
 import sys
 import textwrap
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, is_dataclass
 from functools import partial
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -101,7 +100,7 @@ def _form(hint: Any) -> str:
     kinds = [kind for kind in get_args(hint) if kind is not NoneType]
     if len(kinds) == 1:
         return _form(kinds[0])
-    if kinds and all(is_dataclass(kind) for kind in kinds):
+    if kinds and all(hasattr(kind, "__struct_fields__") for kind in kinds):
         same: dict[str, list[str]] = {}  # outcomes of the same fields share a line
         for kind in kinds:
             fields = "".join(f", {field}" for field in _fields(kind))
@@ -110,13 +109,13 @@ def _form(hint: Any) -> str:
         return " | ".join(told)
     from turnabout.words.entities import Delivery
 
-    if is_dataclass(hint) or hint is Delivery:
+    if hasattr(hint, "__struct_fields__") or hint is Delivery:
         return "{" + ", ".join(_fields(hint)) + "}"
     return ""
 
 
 def _fields(kind: Any) -> Iterator[str]:
-    from msgspec import UnsetType
+    from msgspec import NODEFAULT, UnsetType
 
     from turnabout.wire.content import Content
     from turnabout.wire.shapes import parts_of, shape_of
@@ -134,6 +133,6 @@ def _fields(kind: Any) -> Iterator[str]:
         if Content in (part.form.type, *get_args(part.form.type)):
             said = "{…}"
         name = f'"{part.wire_name}"'
-        if part.default is not MISSING and kind is not QueueSettings:
+        if part.default is not NODEFAULT and kind is not QueueSettings:
             name += "?"
         yield f"{name}: {said}" if said else name

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from msgspec import Struct
+
 from turnabout.cli import _show
 from turnabout.cli._interrupt import unbroken
 from turnabout.cli._lines import Record
@@ -20,8 +22,7 @@ WAIT_SECONDS = 0.25
 WhenFull = Literal["stop", "skip", "wait"]
 
 
-@dataclass
-class SendReport:
+class SendReport(Struct):
     """The counts of a send; printed by --json."""
 
     queue: str

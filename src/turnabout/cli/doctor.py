@@ -6,7 +6,6 @@ import platform
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
@@ -18,6 +17,7 @@ from turnabout.cli._declare import command
 from turnabout.cli.doctor_words import check_of
 from turnabout.words.errors import TurnaboutError
 from turnabout.words.extras import UPGRADE_HINT, install_hint
+from turnabout.words.value import replace
 
 _WORDS = (("fail", "failure"), ("warn", "warning"))
 LIBRARIES = ("click", "rich", "msgspec")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, get_args
@@ -31,6 +30,7 @@ from turnabout.words.schedules import (
     ScheduleEntry,
     schedule_of,
 )
+from turnabout.words.value import Value
 
 if TYPE_CHECKING:
     from turnabout import Turnabout
@@ -51,8 +51,7 @@ when_options = options(
 )
 
 
-@dataclass(frozen=True)
-class Coming:
+class Coming(Value):
     """The coming due times of a schedule."""
 
     schedule: str | None

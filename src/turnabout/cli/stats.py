@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import click
 
@@ -12,6 +11,7 @@ from turnabout.cli._app import App
 from turnabout.cli._declare import argument, command, option
 from turnabout.cli._kinds import QUEUE
 from turnabout.words.entities import ChannelStats, QueueStats
+from turnabout.words.value import Value
 
 BLOCKED = {
     "paused": "paused",
@@ -24,8 +24,7 @@ BLOCKED = {
 }
 
 
-@dataclass(frozen=True)
-class QueueAndChannels:
+class QueueAndChannels(Value):
     """A queue and its busiest channels."""
 
     queue: QueueStats

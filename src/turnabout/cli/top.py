@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
@@ -17,6 +16,7 @@ from turnabout.cli._json import lines
 from turnabout.cli._kinds import DURATION, QUEUE
 from turnabout.cli.stats import WAITING, blocked
 from turnabout.words.entities import ChannelStats, QueueStats
+from turnabout.words.value import Value
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -27,8 +27,7 @@ HEADS = ("QUEUE / CHANNEL", "", *(title for title, *_ in WAITING), "SENT/S", "DO
 RIGHT = range(2, len(HEADS) - 1)
 
 
-@dataclass(frozen=True, slots=True)
-class TopRow:
+class TopRow(Value):
     """A queue, how fast it moves, and its busiest channels."""
 
     queue: QueueStats
@@ -37,8 +36,7 @@ class TopRow:
     channels: tuple[ChannelStats, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(Value):
     """All rows at one time."""
 
     at: int

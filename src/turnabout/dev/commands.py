@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from turnabout.cli._declare import command, option
 from turnabout.cli._interrupt import stop_like_interrupt
 from turnabout.words.errors import TurnaboutError
 from turnabout.words.extras import refuse_windows
+from turnabout.words.value import Value
 
 if TYPE_CHECKING:
     from turnabout import Turnabout
@@ -27,8 +27,7 @@ DATABASE = "turnabout"
 KEEP_UP_SECONDS = 1.0
 
 
-@dataclass(frozen=True)
-class Running:
+class Running(Value):
     """A PostgreSQL that takes connections."""
 
     url: str

@@ -6,10 +6,10 @@ import json
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
 from sqlite3 import Row
 from typing import Any
 
+import msgspec
 from psycopg import sql
 
 from turnabout.move import _rows
@@ -17,6 +17,7 @@ from turnabout.move._report import Progress
 from turnabout.move._source import Source
 from turnabout.move._target import Target
 from turnabout.words.errors import BrokenInvariant, UsageError
+from turnabout.words.value import replace
 
 ROWS = 5_000
 """At most this many messages are copied and given their places at once, …"""
@@ -90,7 +91,7 @@ class Copy:
         seconds = round(time.monotonic() - self._started, 3)
         report = replace(contents, events_cursor=f"{database.xid}.", seconds=seconds)
         database.run("ledger")
-        database.run("note", token=token, report=json.dumps(asdict(report)))
+        database.run("note", token=token, report=msgspec.json.encode(report).decode())
 
     def tell(self, step: str) -> None:
         """Tell how far it is."""

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from turnabout.words.errors import Uncertain
+from turnabout.words.value import Value
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(Value):
     """How far a move is: how many of its rows are copied, and the step.
 
     step   copying, comparing: both sides are as before; closed: the file is closed, PostgreSQL has
@@ -20,8 +18,7 @@ class Progress:
     total: int
 
 
-@dataclass(frozen=True, slots=True)
-class MovedQueue:
+class MovedQueue(Value):
     """The contents of a queue: messages (leased ones among them), rows of history, policies."""
 
     queue: str
@@ -31,16 +28,14 @@ class MovedQueue:
     policies: int
 
 
-@dataclass(frozen=True, slots=True)
-class Left:
+class Left(Value):
     """What of pipelines has no meaning on the target, and stays behind."""
 
     staged: int = 0
     watermarks: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Moved:
+class Moved(Value):
     """A move that has happened, or, after a dry run, what it would move.
 
     events_cursor  before the number of an event in the file: its cursor on the target
@@ -59,7 +54,7 @@ class Moved:
     seconds: float = 0.0
     tokens: int = 0
     sink_batches: int = 0
-    left: Left = field(default_factory=Left)
+    left: Left = Left()
 
     @property
     def messages(self) -> int:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from turnabout.pipeline.verbs import START, LogState, Subscription, Watermark
+from turnabout.words.value import Value
 
 
-@dataclass(frozen=True)
-class Status:
+class Status(Value):
     """The pipelines of a database, as they are now."""
 
     subscriptions: tuple[Subscription, ...]
@@ -21,8 +20,7 @@ class Status:
         return tuple(mark for mark in self.archives if mark.lag_ms > seconds * 1000)
 
 
-@dataclass(frozen=True)
-class Archived:
+class Archived(Value):
     """The results of a run of `archive`.
 
     rows, files, bytes, batches  of this run      total  rows of the archive in all
@@ -40,8 +38,7 @@ class Archived:
     seconds: float = 0.0
 
 
-@dataclass(frozen=True)
-class Compacted:
+class Compacted(Value):
     """The results of a run of `compact`.
 
     before, after  files of the days that it worked on      removed  old files that nobody needs
@@ -56,8 +53,7 @@ class Compacted:
     seconds: float = 0.0
 
 
-@dataclass(frozen=True)
-class PurgeReport:
+class PurgeReport(Value):
     """The files and rows removed, or with `dry_run` those that would be.
 
     archive, position  the archive that has come least far, and how far: the bound
@@ -73,8 +69,7 @@ class PurgeReport:
     dry_run: bool = False
 
 
-@dataclass(frozen=True)
-class Chosen:
+class Chosen(Value):
     """Rows of one queue and outcome that a replay chooses; those without a payload."""
 
     namespace: str | None
@@ -84,8 +79,7 @@ class Chosen:
     without_value: int
 
 
-@dataclass(frozen=True)
-class Replayed:
+class Replayed(Value):
     """How far a run is.
 
     rows  in all      sent  by now, by this or an earlier start      left_out  without a payload
@@ -101,8 +95,7 @@ class Replayed:
     chosen: tuple[Chosen, ...] = ()
 
 
-@dataclass(frozen=True)
-class LakeArchive:
+class LakeArchive(Value):
     """An archive in a lake, at its last commit."""
 
     archive: str
@@ -114,8 +107,7 @@ class LakeArchive:
     committed_at: int
 
 
-@dataclass(frozen=True)
-class LakeContents:
+class LakeContents(Value):
     """The contents of a lake. staged_…: of runs that go on, or were killed."""
 
     archives: tuple[LakeArchive, ...]
@@ -123,8 +115,7 @@ class LakeContents:
     staged_bytes: int
 
 
-@dataclass(frozen=True)
-class Times:
+class Times(Value):
     """Quantiles of a time, above a second to three digits; None: there was none."""
 
     p50_ms: float | None
@@ -134,8 +125,7 @@ class Times:
     mean_ms: float | None
 
 
-@dataclass(frozen=True)
-class QueueReport:
+class QueueReport(Value):
     """A queue in the report. Jain's index: of the messages done and of the mean wait by channel,
     over the whole time; None where there is nothing to compare.
     """
@@ -164,8 +154,7 @@ class QueueReport:
         return f"{self.namespace}/{self.queue}" if self.namespace else self.queue
 
 
-@dataclass(frozen=True)
-class Reported:
+class Reported(Value):
     """The findings of a run of `report`, and the files it wrote.
 
     first, until  the time that it is about, in milliseconds; None where there were no messages

@@ -13,7 +13,7 @@ from turnabout.words import limits
 from turnabout.words.entities import Outgoing
 from turnabout.words.errors import UsageError
 from turnabout.words.outcomes import ChannelFull, QueueFull
-from turnabout.words.value import value
+from turnabout.words.value import Value, force_setattr
 from turnabout.words.verbs import Verb
 
 START = ""
@@ -45,22 +45,19 @@ def _check_reader(subscription: str, generation: int, lease_ms: int) -> None:
 # --- leases by the batch: subscriptions and their epochs; on PostgreSQL ---------------------------
 
 
-@value
-class Opened:
+class Opened(Value):
     """The caller has the subscription now; `acked` is the last epoch that was acknowledged."""
 
     generation: int
     acked: int
 
 
-@value
-class Superseded:
+class Superseded(Value):
     """Nothing was changed: `owner` has opened it since; `""`: it was released, or is not there."""
 
     owner: str
 
 
-@value
 class SubscriptionOpen(Verb[Opened]):
     """Take a subscription, making it if there is none; the newest reader has it.
 
@@ -75,8 +72,7 @@ class SubscriptionOpen(Verb[Opened]):
         limits.owner(self.owner)
 
 
-@value
-class Leased:
+class Leased(Value):
     """The messages of one epoch, leased and recorded; `epoch` as asked and 0: there are none now.
 
     acked  messages that the call acknowledged
@@ -89,7 +85,6 @@ class Leased:
     lost: int = 0
 
 
-@value
 class EpochLease(Verb[Leased | Superseded]):
     """Acknowledge all epochs up to `after`; then the epoch that follows it: the recorded one, its
     leases renewed, or a new one of up to `max_messages`, shared among the queues, taken as by
@@ -121,8 +116,7 @@ class EpochLease(Verb[Leased | Superseded]):
         limits.whole(self.parts, "parts", 1, PARTS_MAX)
 
 
-@value
-class Part:
+class Part(Value):
     """Messages of one queue, to be read in one piece: as many as recorded, less those lost."""
 
     part: int
@@ -130,8 +124,7 @@ class Part:
     messages: int
 
 
-@value
-class Planned:
+class Planned(Value):
     """The parts of an epoch, and how often it was planned, this time included.
 
     returned  messages that were given back to the queue (uncharged), since the epoch had failed too
@@ -145,15 +138,13 @@ class Planned:
     dead: int = 0
 
 
-@value
-class NoEpoch:
+class NoEpoch(Value):
     """It is not recorded: acknowledged already, or never leased here."""
 
     acked: int
     newest: int
 
 
-@value
 class EpochPlan(Verb[Planned | NoEpoch | Superseded]):
     """The parts of a recorded epoch, its leases renewed (unless nine tenths of their time is left),
     and a count of how often it was asked for: a batch that is planned again has failed. Each plan
@@ -174,18 +165,16 @@ class EpochPlan(Verb[Planned | NoEpoch | Superseded]):
         _check_reader(self.subscription, self.generation, self.lease_ms)
         limits.whole(self.epoch, "epoch", 1, limits.ID_MAX)
         limits.whole(self.max_plans, "max_plans", 1, limits.INTEGER_MAX)
-        object.__setattr__(self, "error", limits.error_text(self.error))
+        force_setattr(self, "error", limits.error_text(self.error))
 
 
-@value
-class Renewed:
+class Renewed(Value):
     """Leases of unacknowledged epochs that run on, and those that were lost."""
 
     messages: int
     lost: int
 
 
-@value
 class EpochExtend(Verb[Renewed | Superseded]):
     """The heartbeat: all unacknowledged epochs' leases run for `lease_ms` from now."""
 
@@ -197,7 +186,6 @@ class EpochExtend(Verb[Renewed | Superseded]):
         _check_reader(self.subscription, self.generation, self.lease_ms)
 
 
-@value
 class SubscriptionRelease(Verb[int]):
     """Give all unacknowledged messages back to their queues, uncharged, and fence the reader; with
     `forget` remove the subscription as well. Answers with how many went back.
@@ -210,8 +198,7 @@ class SubscriptionRelease(Verb[int]):
         limits.queue_name(self.subscription)
 
 
-@value
-class Subscription:
+class Subscription(Value):
     """A subscription as it is now.
 
     epoch     the newest one leased        acked     the newest one acknowledged
@@ -233,7 +220,6 @@ class Subscription:
     seen_at: int
 
 
-@value
 class SubscriptionList(Verb[tuple[Subscription, ...]]):
     """All subscriptions, by name."""
 
@@ -243,8 +229,7 @@ class SubscriptionList(Verb[tuple[Subscription, ...]]):
 # --- staged sends ---------------------------------------------------------------------------------
 
 
-@value
-class StagedMessage:
+class StagedMessage(Value):
     """A message and the queue it is for."""
 
     queue: str
@@ -256,7 +241,6 @@ class StagedMessage:
             raise UsageError("a staged message has a delay, from when it is published; no due_at")
 
 
-@value
 class Stage(Verb[None]):
     """Put up to 10,000 messages aside for an attempt, after those that it has already."""
 
@@ -268,30 +252,26 @@ class Stage(Verb[None]):
         limits.whole(len(self.messages), "messages in one call", 0, limits.SEND_MESSAGES_MAX)
 
 
-@value
-class Published:
+class Published(Value):
     """Sent, all of them. duplicates: those that a dedup key suppressed."""
 
     messages: int
     duplicates: int = 0
 
 
-@value
-class AlreadyPublished:
+class AlreadyPublished(Value):
     """This batch was published before, so nothing was sent; the staged ones are removed."""
 
     messages: int
 
 
-@value
-class PublishedLater:
+class PublishedLater(Value):
     """Not sent: a later batch of this sink is published, so the caller has an older checkpoint."""
 
     newest: int
 
 
-@value
-class StageIncomplete:
+class StageIncomplete(Value):
     """Not sent: of the staged messages some are gone (the database crashed, or a day went by)."""
 
     expected: int
@@ -301,7 +281,6 @@ class StageIncomplete:
 Refused = PublishedLater | StageIncomplete | ChannelFull | QueueFull
 
 
-@value
 class Publish(Verb[Published | AlreadyPublished | Refused]):
     """Send what these attempts have staged, in their order, once for this sink and batch (P3): all,
     with the note that the batch is published, or nothing. Batches of a sink come in order.
@@ -319,7 +298,6 @@ class Publish(Verb[Published | AlreadyPublished | Refused]):
             limits.whole(getattr(self, field), field, 0, limits.ID_MAX)
 
 
-@value
 class Unstage(Verb[int]):
     """Remove what these attempts have staged, and what anybody has staged more than a day ago."""
 
@@ -332,8 +310,7 @@ class Unstage(Verb[int]):
 # --- the log: history in the order of commits ----------------------------------------------------
 
 
-@value
-class LogRange:
+class LogRange(Value):
     """The next rows of the log: those after `after`, up to and with `until`. They never change.
 
     messages  how many rows there are; `until == after` and 0: there is nothing new
@@ -346,21 +323,18 @@ class LogRange:
     more: bool = False
 
 
-@value
-class LogLost:
+class LogLost(Value):
     """Rows after the position were removed unread; what is after `floor` is complete."""
 
     floor: str
 
 
-@value
-class LogAhead:
+class LogAhead(Value):
     """The position, or history, is beyond the end of the log: a restored backup, or another one."""
 
     end: str
 
 
-@value
 class LogNext(Verb[LogRange | LogLost | LogAhead]):
     """The next rows after a position, at most `limit`; None: all there are. Only rows that no
     running transaction can still precede (on PostgreSQL: below the oldest one's id).
@@ -377,7 +351,6 @@ class LogNext(Verb[LogRange | LogLost | LogAhead]):
         limits.optional_whole(self.limit, "limit", 1, limits.ID_MAX)
 
 
-@value
 class LogAt(Verb[str]):
     """The position before the first row that finished at `at` or later; the end without one."""
 
@@ -388,7 +361,6 @@ class LogAt(Verb[str]):
         limits.whole(self.at, "at", 0, limits.FOREVER_MS)
 
 
-@value
 class LogCut(Verb[tuple[LogRange, ...]]):
     """A range as up to `parts` ranges of about as many rows each, in order."""
 
@@ -403,8 +375,7 @@ class LogCut(Verb[tuple[LogRange, ...]]):
         limits.whole(self.parts, "parts", 1, PARTS_MAX)
 
 
-@value
-class LogState:
+class LogState(Value):
     """Where the log ends, and what holds it back.
 
     end            up to where it can be read     floor  up to where something was removed
@@ -416,14 +387,12 @@ class LogState:
     waiting_ms: int | None
 
 
-@value
 class LogLook(Verb[LogState]):
     """The state of the log."""
 
     reads = True
 
 
-@value
 class LogPurge(Verb[int]):
     """Remove up to `limit` of the oldest rows of the log up to `until`, of those that finished
     before an instant. Answers with how many; call again until there are none.
@@ -443,8 +412,7 @@ class LogPurge(Verb[int]):
 # --- watermarks -----------------------------------------------------------------------------------
 
 
-@value
-class Watermark:
+class Watermark(Value):
     """How far an archive has come, and how many rows (to 1,000,000) wait for it, since when."""
 
     archive: str
@@ -455,7 +423,6 @@ class Watermark:
     lag_ms: int = 0
 
 
-@value
 class WatermarkSet(Verb[None]):
     """Note how far an archive has come, with the rows that it has in all."""
 
@@ -470,7 +437,6 @@ class WatermarkSet(Verb[None]):
             raise UsageError("a watermark needs a position: an archive without rows has none")
 
 
-@value
 class WatermarkDelete(Verb[bool]):
     """Forget an archive; whether it was there. It holds no purge back any more."""
 
@@ -480,7 +446,6 @@ class WatermarkDelete(Verb[bool]):
         limits.queue_name(self.archive)
 
 
-@value
 class WatermarkList(Verb[tuple[Watermark, ...]]):
     """All archives, by name."""
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from turnabout.words import verbs as v
+from turnabout.words.value import replace
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import cache
 from typing import Any, TypeVar
 
@@ -28,6 +27,7 @@ from turnabout.words.errors import (
 )
 from turnabout.words.limits import DEAD_SUFFIX
 from turnabout.words.policy import QueueSettings
+from turnabout.words.value import replace
 from turnabout.words.verbs import QueueCreate, Receive, Send, Verb
 
 A = TypeVar("A")

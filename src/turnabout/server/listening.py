@@ -13,7 +13,7 @@ from pathlib import Path
 
 from turnabout.server.options import ServerOptions
 from turnabout.words.errors import Unavailable, UsageError
-from turnabout.words.value import value
+from turnabout.words.value import Value
 
 BACKLOG = 2_048
 SEND_BUFFER_BYTES = 128 * 1024
@@ -28,8 +28,7 @@ RELOAD_SECONDS = 10.0
 log = logging.getLogger("turnabout.server")
 
 
-@value
-class Serving:
+class Serving(Value):
     """Where a server that has begun is found."""
 
     url: str

@@ -11,7 +11,6 @@ from urllib.parse import urlsplit
 
 from turnabout.words import limits
 from turnabout.words.errors import UsageError
-from turnabout.words.value import value
 
 T = TypeVar("T")
 
@@ -38,7 +37,7 @@ def option(default: T, text: str, **more: Any) -> T:
     return field(default=default, metadata={"said": Said(text, **more)})
 
 
-@value
+@dataclass(frozen=True, slots=True)
 class ServerOptions:
     """The options of `turnabout serve`; each limit refuses with a clear answer (P17).
 

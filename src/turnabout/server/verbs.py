@@ -23,7 +23,7 @@ from turnabout.words.administration import Totals
 from turnabout.words.errors import UsageError
 from turnabout.words.namespaces import NO_NAMESPACE, namespace_name
 from turnabout.words.urls import TOKEN_PREFIX
-from turnabout.words.value import value
+from turnabout.words.value import Value
 
 Verb = v.Verb
 
@@ -36,8 +36,7 @@ _ID_CHARS = 12
 _ID = re.compile(rf"[{_ALPHABET}]{{{_ID_CHARS}}}")
 
 
-@value
-class Scope:
+class Scope(Value):
     """A kind of verbs (`produce`, `consume`, `operate`) or one verb, and the queues it is for.
 
     In text `consume:emails`, `send:report-*`, `operate:*`; `*` stands for any characters.
@@ -78,8 +77,7 @@ class Scope:
         return self.queues == "*" if queue is None else fnmatchcase(queue, self.queues)
 
 
-@value
-class Namespace:
+class Namespace(Value):
     """A tenant of a server, and its quotas; None: not limited.
 
     max_messages         unfinished messages
@@ -118,8 +116,7 @@ class Namespace:
         limits.optional_whole(self.requests_per_second, "requests_per_second", 1, 1_000_000)
 
 
-@value
-class Token:
+class Token(Value):
     """What is known of a token; the secret is not kept, only a digest of it, and not in here."""
 
     id: str
@@ -135,8 +132,7 @@ class Token:
         return self.revoked_at is None and (self.expires_at is None or now_ms < self.expires_at)
 
 
-@value
-class FoundToken:
+class FoundToken(Value):
     """A token, the digest that a secret has to match, and its namespace's quotas."""
 
     token: Token
@@ -149,22 +145,19 @@ class FoundToken:
 # --- verbs ---------------------------------------------------------------------------------------
 
 
-@value
 class NamespaceSet(Verb[Namespace]):
     """Make a namespace, or set its quotas anew."""
 
     namespace: Namespace
 
 
-@value
 class NamespaceList(Verb[tuple[Namespace, ...]]):
     """All namespaces by name; the unnamed one only if quotas or tokens were set for it."""
 
     reads = True
 
 
-@value
-class Holdings:
+class Holdings(Value):
     """What a namespace keeps beside its messages. history_bytes: 0 unless it was asked for."""
 
     policies: int
@@ -173,7 +166,6 @@ class Holdings:
     history_bytes: int
 
 
-@value
 class NamespaceHoldings(Verb[Holdings]):
     """What a namespace keeps. `history`: measure that, too, which reads all of it."""
 
@@ -182,14 +174,12 @@ class NamespaceHoldings(Verb[Holdings]):
     history: bool = False
 
 
-@value
 class NamespaceDelete(Verb[bool]):
     """Remove a namespace and its tokens; whether it was there. UsageError while it has queues."""
 
     namespace: str
 
 
-@value
 class TokenCreate(Verb[Token]):
     """Keep a new token; its namespace is made if it is missing."""
 
@@ -213,7 +203,6 @@ class TokenCreate(Verb[Token]):
         limits.optional_whole(self.lifetime_ms, "lifetime_ms", 1, limits.DELAY_SECONDS_MAX * 10_000)
 
 
-@value
 class TokenFind(Verb[FoundToken | None]):
     """The token of that id, live or not; None if there never was one."""
 
@@ -221,7 +210,6 @@ class TokenFind(Verb[FoundToken | None]):
     id: str
 
 
-@value
 class TokenList(Verb[tuple[Token, ...]]):
     """Tokens of all namespaces or of one, the newest first, expired and revoked ones too."""
 
@@ -229,7 +217,6 @@ class TokenList(Verb[tuple[Token, ...]]):
     namespace: str | None = None
 
 
-@value
 class TokenRevoke(Verb[Token | None]):
     """End a token now; one that was revoked stays as it is. None: there is none of that id."""
 

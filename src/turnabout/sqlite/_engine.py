@@ -21,13 +21,11 @@ from turnabout.sqlite.procedures.inbox import ANY, Drain
 from turnabout.words.administration import QueuesDue, Totals
 from turnabout.words.errors import TurnaboutError, UsageError
 from turnabout.words.outcomes import must_hold
-from turnabout.words.value import value
 from turnabout.words.verbs import ScheduleFire, Send, Stats, StatsOfChannels, Verb
 
 A = TypeVar("A")
 
 
-@value
 class Transaction(Verb[list[Any]]):
     """Some verbs as one: they are carried out in this order, or not at all."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import cache
 from typing import Any, TypeVar, cast
 
@@ -16,6 +15,7 @@ from turnabout.wire.shapes import shape_of
 from turnabout.words import verbs as v
 from turnabout.words.errors import Uncertain
 from turnabout.words.outcomes import Received
+from turnabout.words.value import replace
 
 A = TypeVar("A")
 

@@ -7,14 +7,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING
 from functools import cache
 from types import UnionType
 from typing import Annotated, Any, TypeVar, Union, cast, get_args, get_origin
 from urllib.parse import parse_qsl, quote, urlencode
 
 import msgspec
-from msgspec import UNSET, Raw
+from msgspec import NODEFAULT, UNSET, Raw
 
 from turnabout.wire.plans import Kind, RoutePlan, plan_of
 from turnabout.wire.routes import Method
@@ -22,7 +21,7 @@ from turnabout.wire.shapes import FieldPart, Misplaced, parts_of
 from turnabout.words import limits
 from turnabout.words import verbs as v
 from turnabout.words.errors import UsageError
-from turnabout.words.value import value
+from turnabout.words.value import Value
 
 A = TypeVar("A")
 
@@ -32,8 +31,7 @@ TRANSACTION_VERBS_MAX = 100
 """Verbs in one `run_transaction`."""
 
 
-@value
-class VerbItem:
+class VerbItem(Value):
     """A request for a verb, and what else it says."""
 
     verb: v.Verb[Any]
@@ -42,8 +40,7 @@ class VerbItem:
     """Fields that the request left to the server: `turn` of a receive, `next_at` of a schedule."""
 
 
-@value
-class Request:
+class Request(Value):
     """A verb as an HTTP request."""
 
     method: Method
@@ -191,7 +188,7 @@ def _given(plan: RoutePlan, given: Mapping[str, Any]) -> dict[str, Any]:
             raise UsageError(f"{name}: {error}") from error
     if len(values) < len(plan.given):
         for name, part in plan.given.items():
-            if part.default is MISSING and part.name not in values:
+            if part.default is NODEFAULT and part.name not in values:
                 raise UsageError(f"{name}: missing; it belongs in the query")
     return values
 

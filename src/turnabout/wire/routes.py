@@ -7,14 +7,13 @@ from typing import Any, Literal
 
 from turnabout.words import outcomes as o
 from turnabout.words import verbs as v
-from turnabout.words.value import value
+from turnabout.words.value import Value
 
 Verb = v.Verb
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 
-@value
-class Route:
+class Route(Value):
     """One verb's place.
 
     path    with the fields that are part of it in braces

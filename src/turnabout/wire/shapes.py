@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from functools import cache
 from operator import attrgetter
 from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
 import msgspec
-from msgspec import UNSET
+from msgspec import NODEFAULT, UNSET
+from msgspec.structs import fields
 
 from turnabout.wire import delivery
 from turnabout.wire.content import (
@@ -58,7 +59,7 @@ class FieldPart:
     wire_name: str
     form: Form
     default: Any
-    """MISSING: there is none. UNSET: it makes a difference whether it was said."""
+    """NODEFAULT: there is none. UNSET: it makes a difference whether it was said."""
 
 
 class Misplaced(UsageError):
@@ -100,7 +101,7 @@ def parts_of(cls: type[Any]) -> tuple[FieldPart, ...]:
     for f in fields(cls):
         key = f"{cls.__name__}.{f.name}"
         name, form = f.name, form_of(hints[f.name], key)
-        default = f.default if f.default_factory is MISSING else f.default_factory()
+        default = f.default
         if f.name.endswith("_ms"):
             name = f"{f.name.removesuffix('_ms')}_seconds"
             form = _ranged(Form(float, ms_of, seconds_of), key)
@@ -127,7 +128,7 @@ def struct_of(
         name,
         [
             (part.wire_name, part.form.type)
-            if part.default is MISSING
+            if part.default is NODEFAULT
             else (part.wire_name, part.form.type, _wire_default(part))
             for part in parts
         ],
@@ -172,7 +173,9 @@ def dumper(struct: Callable[..., Any], parts: tuple[FieldPart, ...]) -> Turning:
     usual = [
         (i, _wire_default(p))
         for i, p in enumerate(parts)
-        if p.default is not MISSING and p.default not in {None, ()} and type(p.default) is not bool
+        if p.default is not NODEFAULT
+        and p.default not in {None, ()}
+        and type(p.default) is not bool
     ]
 
     def dump(value: Any) -> Any:
@@ -213,7 +216,7 @@ def form_of(hint: Any, key: str = "") -> Form:
         return Form(dict[str, str], None, dict)
     if get_origin(hint) in {Union, types.UnionType}:
         return _any_of(get_args(hint), key)
-    if is_dataclass(hint) or hint is Delivery:
+    if hasattr(hint, "__struct_fields__") or hint is Delivery:
         return shape_of(cast("type[Any]", hint))
     raise TypeError(f"there is no form for {hint!r} ({key}): give it one in wire/shapes.py")
 

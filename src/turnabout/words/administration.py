@@ -8,12 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 from turnabout.words.entities import Outgoing
-from turnabout.words.value import value
+from turnabout.words.value import Value
 from turnabout.words.verbs import Verb
 
 
-@value
-class QueueTotals:
+class QueueTotals(Value):
     """Counts of one queue that need no look at its messages, but for `bytes`."""
 
     queue: str
@@ -37,7 +36,6 @@ class QueueTotals:
         return self.sent - self.done - self.dead - self.cancelled - self.expired
 
 
-@value
 class Totals(Verb[tuple[QueueTotals, ...]]):
     """Counts of all queues, or of a namespace's, by name."""
 
@@ -47,7 +45,6 @@ class Totals(Verb[tuple[QueueTotals, ...]]):
     """Measure the payloads, too. That reads every message."""
 
 
-@value
 class Repeats(Verb[bool]):
     """Whether earlier messages stand for all of these, so that a send of them puts nothing in."""
 
@@ -56,7 +53,6 @@ class Repeats(Verb[bool]):
     messages: tuple[Outgoing, ...]
 
 
-@value
 class QueuesDue(Verb[tuple[str, ...]]):
     """Names of queues in which `Maintain` has something to do by a timer: what is due, leases that
     ran out, redrives. If there are more than `limit`, others each time.

@@ -23,7 +23,7 @@ from turnabout.words.policy import (
     Policy,
     QueueSettings,
 )
-from turnabout.words.value import unchecked, value
+from turnabout.words.value import Value, force_setattr
 from turnabout.words.verb import OriginJson, QueueName
 
 State = Literal["scheduled", "ready", "leased"]
@@ -86,8 +86,7 @@ _USUAL_TYPES = frozenset(
 )
 
 
-@value
-class Outgoing:
+class Outgoing(Value):
     """A message to send. None takes the queue's default; no `dedup_key`, no dedup."""
 
     payload: bytes
@@ -122,7 +121,7 @@ class Outgoing:
                 raise UsageError("a message has a delay or a due_at, not both")
         if self.headers is not None:
             kept = MappingProxyType(limits.headers(self.headers))
-            object.__setattr__(self, "headers", kept)
+            force_setattr(self, "headers", kept)
         if self.ttl_ms is not None:
             limits.whole(self.ttl_ms, "ttl_ms", 1, limits.DELAY_SECONDS_MAX * 1000)
         if self.dedup_key is not None:
@@ -189,8 +188,7 @@ class Delivery(NamedTuple):
         return _handed_out((self.id, self.attempt, self.lease))
 
 
-@value
-class Note:
+class Note(Value):
     """What a worker says while it works: a text, and how far it has come, from 0 to 1."""
 
     text: str = ""
@@ -209,8 +207,7 @@ class Note:
         return f"{percent} {self.text}".strip()
 
 
-@value
-class AttemptError:
+class AttemptError(Value):
     """How an attempt failed."""
 
     attempt: int
@@ -219,8 +216,7 @@ class AttemptError:
     """What `fail` was told: commonly a traceback."""
 
 
-@value
-class Origin:
+class Origin(Value):
     """Where a dead message came from, and why it died."""
 
     queue: QueueName
@@ -250,7 +246,7 @@ def note_of(text: str | None) -> Note | None:
     if text is None:
         return None
     said = json.loads(text)
-    return unchecked(Note, {"text": said["text"], "progress": said["progress"]})
+    return Note(said["text"], said["progress"])
 
 
 def kept_note(note: Note | None) -> str | None:
@@ -265,8 +261,7 @@ def errors_of(kept: Sequence[Mapping[str, Any]] | None) -> tuple[AttemptError, .
     return tuple(AttemptError(**one) for one in kept or ())
 
 
-@value
-class Peeked:
+class Peeked(Value):
     """A message as `peek` shows it: nothing is leased or changed."""
 
     id: int
@@ -309,8 +304,7 @@ class Peeked:
         return decode_text(self.payload)
 
 
-@value
-class QueueStats:
+class QueueStats(Value):
     """Counts of one queue. They add up: each message sent is in one of the others."""
 
     queue: QueueName
@@ -330,8 +324,7 @@ class QueueStats:
     """Of those leased: their lease has run out, and nobody has looked since."""
 
 
-@value
-class ChannelStats:
+class ChannelStats(Value):
     """Counts of one channel, and why its ready messages wait, if a limit holds them."""
 
     channel: str
@@ -345,8 +338,7 @@ class ChannelStats:
     """Of those leased: their lease has run out, and nobody has looked since."""
 
 
-@value
-class QueueEntry:
+class QueueEntry(Value):
     """A queue with its settings, and which queue its exhausted messages go to."""
 
     name: QueueName
@@ -355,16 +347,14 @@ class QueueEntry:
     created_at: int
 
 
-@value
-class ChannelPolicy:
+class ChannelPolicy(Value):
     """A channel with a policy of its own."""
 
     channel: str
     policy: Policy
 
 
-@value
-class Deferral:
+class Deferral(Value):
     """One message to bring back later, with a new `state`, or with the state that it has."""
 
     receipt: Receipt
@@ -379,8 +369,7 @@ class Deferral:
             limits.state(self.state)
 
 
-@value
-class Failure:
+class Failure(Value):
     """One failed attempt. `delay_ms` None waits for the queue's back-off."""
 
     receipt: Receipt
@@ -390,14 +379,13 @@ class Failure:
 
     def __post_init__(self) -> None:
         _check_receipt(self.receipt)
-        object.__setattr__(self, "error", limits.error_text(self.error))
+        force_setattr(self, "error", limits.error_text(self.error))
         limits.flag(self.retry, "retry")
         if self.delay_ms is not None:
             limits.duration_ms(self.delay_ms, "delay_ms")
 
 
-@value
-class Turn:
+class Turn(Value):
     """Where a receiver stands in the round robin: the last channel served, and how many messages
     it has had in this turn.
     """
@@ -406,8 +394,7 @@ class Turn:
     served: int = 0
 
 
-@value
-class Shard:
+class Shard(Value):
     """The i-th of n parts of a queue's channels, by a hash that both stores share; i from 0.
 
     Messages without a channel are divided one by one, by `id % n`, unless they have limits.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import Any, Final, Literal
 
-from turnabout.words.value import value
+from turnabout.words.value import Value
 
 Level = Literal["ok", "warn", "fail"]
 
@@ -50,8 +50,7 @@ them; the last five are about tables that PostgreSQL alone has,
 """
 
 
-@value
-class Finding:
+class Finding(Value):
     """The result of one check.
 
     what   the name of the check, and after a dot, where a check can find several things, which one
@@ -68,8 +67,7 @@ class Finding:
         return self.what.partition(".")[0]
 
 
-@value
-class QueueCounts:
+class QueueCounts(Value):
     """The contents of a queue's tables; every number is read by its own count, in one snapshot."""
 
     queue: str

@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from turnabout.words.value import value
+from turnabout.words.value import Value
 
 _OLDEST = re.compile(r"^-- oldest: (\d+)$", re.MULTILINE)
 
 
-@value
-class Migration:
+class Migration(Value):
     """One numbered step; steps run in order, each in a transaction, each once.
 
     slice: which slice numbers it, '' for the core.
@@ -33,8 +32,7 @@ def step_of(file: str, sql: str, slice_: str = "") -> Migration:
     return Migration(int(file[:4]), name, sql, 1 if oldest is None else int(oldest[1]), slice_)
 
 
-@value
-class SchemaStatus:
+class SchemaStatus(Value):
     """How far a database has come.
 
     current    the core's last step that ran; 0: none

@@ -10,12 +10,11 @@ from typing import Any, Literal, cast
 
 from turnabout.words.entities import Delivery, QueueEntry, Turn
 from turnabout.words.errors import Refused, UsageError
-from turnabout.words.value import value
+from turnabout.words.value import Value
 from turnabout.words.verb import QueueName
 
 
-@value
-class Sent:
+class Sent(Value):
     """Accepted, all of them; `ids` in the order given. On disk when the call returns.
 
     Where a dedup key suppressed or replaced one, its place holds the id of the message that
@@ -36,8 +35,7 @@ class Sent:
         return self.ids[0]
 
 
-@value
-class ChannelFull:
+class ChannelFull(Value):
     """Refused, all of them: the channel would hold more than its policy's `max_size`."""
 
     channel: str
@@ -46,8 +44,7 @@ class ChannelFull:
     """Unfinished messages in the channel now."""
 
 
-@value
-class QueueFull:
+class QueueFull(Value):
     """Refused, all of them: the queue would hold more than its `max_messages`."""
 
     max_messages: int
@@ -55,8 +52,7 @@ class QueueFull:
     """Unfinished messages in the queue now."""
 
 
-@value
-class Received:
+class Received(Value):
     """The messages of a `receive`, in turn by channel; when empty, when to ask again."""
 
     deliveries: tuple[Delivery, ...]
@@ -73,27 +69,23 @@ class Received:
         return sum([len(one.payload) + len(one.state or b"") for one in self.deliveries])
 
 
-@value
-class Acked:
+class Acked(Value):
     """Done; it will never be delivered again."""
 
 
-@value
-class Deferred:
+class Deferred(Value):
     """Back for later, uncharged."""
 
     due_at: int
 
 
-@value
-class Retrying:
+class Retrying(Value):
     """The failed attempt was charged; the message comes back at `due_at`."""
 
     due_at: int
 
 
-@value
-class Dead:
+class Dead(Value):
     """Attempts or deliveries are used up, or `retry` was False: moved to the dead-letter queue.
 
     `queue` is None where there is none to move to: the message has then ended.
@@ -102,37 +94,31 @@ class Dead:
     queue: QueueName | None
 
 
-@value
-class Blocked:
+class Blocked(Value):
     """Attempts or deliveries are used up: it stays at the head of its FIFO channel until a person
     says `retry` or `cancel`.
     """
 
 
-@value
-class Cancelled:
+class Cancelled(Value):
     """It ended as cancelled."""
 
 
-@value
-class CancelRequested:
+class CancelRequested(Value):
     """It is leased: its holder learns it at the next `extend`, and it will not come back."""
 
 
-@value
-class Retried:
+class Retried(Value):
     """It is ready now, and its charges are reset."""
 
 
-@value
-class NotWaiting:
+class NotWaiting(Value):
     """Nothing was changed: it is leased, or gone (finished, in another queue, never there)."""
 
     now: Literal["leased", "gone"]
 
 
-@value
-class Extended:
+class Extended(Value):
     """The lease now runs until `lease_until`."""
 
     lease_until: int
@@ -140,13 +126,11 @@ class Extended:
     """A cancel was requested: end soon; it will not come back."""
 
 
-@value
-class Released:
+class Released(Value):
     """Given back at once, uncharged."""
 
 
-@value
-class LeaseLost:
+class LeaseLost(Value):
     """The receipt is not the current lease, so nothing was changed.
 
     now: leased (by a later delivery), ready or scheduled (it came back), or gone (finished,
@@ -156,50 +140,43 @@ class LeaseLost:
     now: Literal["leased", "ready", "scheduled", "gone"]
 
 
-@value
-class Created:
+class Created(Value):
     """The queue was made, and its dead-letter queue if that was missing."""
 
     queue: QueueEntry
 
 
-@value
-class AlreadyExists:
+class AlreadyExists(Value):
     """A queue of that name was there; it was left as it is."""
 
     queue: QueueEntry
 
 
-@value
-class Deleted:
+class Deleted(Value):
     """The queue and its unfinished messages are gone."""
 
     messages: int
 
 
-@value
-class Purged:
+class Purged(Value):
     """How many messages were cancelled."""
 
     messages: int
 
 
-@value
-class Cleared:
+class Cleared(Value):
     """How many rows of history were removed."""
 
     messages: int
 
 
-@value
-class Fired:
+class Fired(Value):
     """The schedule's message was sent (`id`), or left out (None), and its row has moved on."""
 
     id: int | None
 
 
-@value
-class NotDue:
+class NotDue(Value):
     """Another process has fired it, or it was changed or removed."""
 
 

@@ -144,7 +144,7 @@ class PlannedChannel:
         """Replace the channel's policy; as `Channel.set_policy`."""
         if not isinstance(policy, Policy):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise UsageError(f"a policy is a Policy, not {type(policy).__name__}")
-        changes = {name: getattr(policy, name) for name in Policy.__dataclass_fields__}
+        changes = {name: getattr(policy, name) for name in Policy.__struct_fields__}
         return self._plan.note(PolicySet(self._queue, self.name, changes, replace=True))
 
     def change_policy(self, **changes: Any) -> PlannedVerb[Policy]:

@@ -7,12 +7,13 @@ policy and its queue's default combine, and how long a retry waits, is decided h
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, fields, replace
 from typing import Any, Literal, TypeVar, cast, get_args
+
+from msgspec import field
 
 from turnabout.words import limits
 from turnabout.words.errors import UsageError
-from turnabout.words.value import value
+from turnabout.words.value import Value, replace
 from turnabout.words.verb import QueueName
 
 RATE_PERIOD_SECONDS_MAX = 86_400.0
@@ -33,8 +34,7 @@ PAUSE_COLUMNS = ("paused", "paused_until", "pause_reason")
 _T = TypeVar("_T")
 
 
-@value
-class Rate:
+class Rate(Value):
     """A token bucket: `count` deliveries per `per_seconds`, at most `burst` of them at once.
 
     `Rate(1, per_seconds=0.5)` is one delivery each half second: burst is 1 unless given, so
@@ -59,8 +59,7 @@ class Rate:
         return max(1, -(-round(self.per_seconds * 1_000_000) // self.count))
 
 
-@value
-class Policy:
+class Policy(Value):
     """Limits of one channel, or the default of a queue's channels. None: not limited here.
 
     max_concurrency  live leases at once; exact, because a slot is a live lease
@@ -109,8 +108,7 @@ class Policy:
 NO_POLICY = Policy()
 
 
-@value
-class QueueSettings:
+class QueueSettings(Value):
     """How a queue treats its messages. All but `fifo` may change on a live queue.
 
     lease_seconds        how long a delivery is held when `receive` names no time
@@ -304,10 +302,10 @@ def _ms(seconds: float) -> int:
 
 
 def _known(changes: Mapping[str, Any], kind: type[Policy | QueueSettings]) -> None:
-    known = [f.name for f in fields(kind)]
     for name in changes:
-        if name not in known:
-            raise UsageError(f"{kind.__name__} has no {name!r}; it has {', '.join(known)}")
+        if name not in kind.__struct_fields__:
+            known = ", ".join(kind.__struct_fields__)
+            raise UsageError(f"{kind.__name__} has no {name!r}; it has {known}")
 
 
 def _is_a(kind: type[Rate | Policy], what: str, value: object) -> None:
@@ -319,8 +317,8 @@ def _first(value: _T | None, default: _T | None) -> _T | None:
     return default if value is None else value
 
 
-_PLAIN = tuple(f.name for f in fields(QueueSettings) if f.name not in ("queue_rate", "policy"))
-_FLAGS = frozenset(f.name for f in fields(QueueSettings) if isinstance(f.default, bool))
+_PLAIN = tuple(n for n in QueueSettings.__struct_fields__ if n not in ("queue_rate", "policy"))
+_FLAGS = frozenset(n for n in _PLAIN if isinstance(getattr(QueueSettings(), n), bool))
 QUEUE_RATE_COLUMNS = tuple(f"queue_{column}" for column in _rate_row(None))
 POLICY_COLUMNS = tuple(policy_row(NO_POLICY))
 SETTINGS_COLUMNS = tuple(settings_row(QueueSettings()))

@@ -12,7 +12,7 @@ from turnabout.words import limits
 from turnabout.words.entities import Note
 from turnabout.words.errors import UsageError
 from turnabout.words.payload import decode_json, decode_text
-from turnabout.words.value import value
+from turnabout.words.value import Value
 from turnabout.words.verb import QueueName
 
 Outcome = Literal["done", "dead", "cancelled", "expired"]
@@ -32,8 +32,7 @@ EventKind = Literal[
 ]
 
 
-@value
-class Result:
+class Result(Value):
     """The result that an ack leaves for those who wait for the message: bytes, like a payload."""
 
     data: bytes
@@ -52,8 +51,7 @@ class Result:
         return decode_text(self.data)
 
 
-@value
-class Ending:
+class Ending(Value):
     """How a message ended. outcome `unknown`: it ended, and its history is gone."""
 
     id: int
@@ -67,8 +65,7 @@ class Ending:
     note: Note | None = None
 
 
-@value
-class HistoryEntry:
+class HistoryEntry(Value):
     """A finished message. The queue says whether payload and headers are kept."""
 
     id: int
@@ -107,8 +104,7 @@ class HistoryEntry:
         return self.payload
 
 
-@value
-class HistoryPage:
+class HistoryPage(Value):
     """Entries, the newest first. `cursor` goes on with older ones; None: that was the end."""
 
     entries: tuple[HistoryEntry, ...]
@@ -120,8 +116,7 @@ def is_full(entries: Sequence[HistoryEntry], room_bytes: int | None) -> bool:
     return room_bytes is not None and sum(entry.kept_bytes for entry in entries) >= room_bytes
 
 
-@value
-class Event:
+class Event(Value):
     """One thing that happened to a message. `changed`, with nothing else, is a hint to look."""
 
     kind: EventKind
@@ -138,16 +133,14 @@ class Event:
     """Asks for what comes after this event; the page's own is that of its last event."""
 
 
-@value
-class EventPage:
+class EventPage(Value):
     """Events in order; `cursor` asks for what comes after them."""
 
     events: tuple[Event, ...]
     cursor: str
 
 
-@value
-class RedriveFilter:
+class RedriveFilter(Value):
     """Which messages a redrive takes; None does not ask."""
 
     channel: str | None = None
@@ -170,8 +163,7 @@ class RedriveFilter:
 EVERYTHING = RedriveFilter()
 
 
-@value
-class Redrive:
+class Redrive(Value):
     """A redrive and how far it has come; kept as the record of what was moved."""
 
     id: int

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from turnabout.words import limits
 from turnabout.words.entities import Outgoing
 from turnabout.words.errors import UsageError
-from turnabout.words.value import value
+from turnabout.words.value import Value
 from turnabout.words.verb import QueueName, ScheduleName
 
 if TYPE_CHECKING:
@@ -25,8 +25,7 @@ EVERY_MS_MIN = 1_000
 CRON_CHARS_MAX = 255
 
 
-@value
-class Schedule:
+class Schedule(Value):
     """One of `cron`, `every_ms` (counted from `anchor`) or `at` says when `message` is sent."""
 
     name: ScheduleName
@@ -67,21 +66,20 @@ class Schedule:
         limits.headers({**(self.message.headers or {}), **marks})
 
 
-TIMING = tuple(name for name in Schedule.__dataclass_fields__ if name != "message")
+TIMING = tuple(name for name in Schedule.__struct_fields__ if name != "message")
 """Of a schedule's row: all but its message."""
 
 
 def row_of(schedule: Schedule) -> dict[str, Any]:
     """What stores keep of a schedule. `template`: its message's fields but for the payload."""
     message = schedule.message
-    fields = {name: getattr(message, name) for name in Outgoing.__dataclass_fields__}
+    fields = {name: getattr(message, name) for name in Outgoing.__struct_fields__}
     template = {**fields, "headers": message.headers and dict(message.headers)}
     row = {name: getattr(schedule, name) for name in TIMING}
     return {**row, "payload": template.pop("payload"), "template": template}
 
 
-@value
-class ScheduledMessage:
+class ScheduledMessage(Value):
     """A message that a schedule has sent for a due time."""
 
     schedule: str
@@ -90,8 +88,7 @@ class ScheduledMessage:
     id: int
 
 
-@value
-class ScheduleEntry:
+class ScheduleEntry(Value):
     """A schedule as it is kept. `next_at` None: it has nothing more to send."""
 
     schedule: Schedule

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from enum import IntFlag
 from operator import attrgetter, itemgetter
 from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar
 
 from turnabout.words import limits
-from turnabout.words.value import value
+from turnabout.words.value import Value, replace
 
 A = TypeVar("A", covariant=True)
 
@@ -171,8 +170,7 @@ def snake(name: str) -> str:
     return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
 
 
-@value
-class Verb(Generic[A]):
+class Verb(Value, Generic[A]):
     """A request to a store; `A` is what it answers."""
 
     name: ClassVar[str]

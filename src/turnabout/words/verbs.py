@@ -8,7 +8,6 @@ are checked against it. Many is the only form here. What the class variables say
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from operator import attrgetter
 from typing import Any, Literal
 
@@ -42,7 +41,7 @@ from turnabout.words.records import (
     Result,
 )
 from turnabout.words.schedules import Schedule, ScheduleEntry
-from turnabout.words.value import value
+from turnabout.words.value import replace
 from turnabout.words.verb import (
     DEFERRALS,
     FAILURES,
@@ -61,7 +60,6 @@ from turnabout.words.verb import (
 )
 
 
-@value
 class Send(Verb[o.SendOutcome]):
     """All of the messages or none (P3). A missing queue is made with default settings."""
 
@@ -74,7 +72,6 @@ class Send(Verb[o.SendOutcome]):
     messages: tuple[Outgoing, ...]
 
 
-@value
 class Receive(Verb[o.Received]):
     """Ack these first, then lease up to `max_messages`, channels in turn from `turn` on, all in one
     transaction (P5 to P12). A receipt that does not hold is told, and the receive goes on.
@@ -104,7 +101,6 @@ class Receive(Verb[o.Received]):
         return Ack(self.queue, self.acks, self.results), replace(self, acks=(), results=())
 
 
-@value
 class Ack(Verb[tuple[o.AckOutcome, ...]]):
     """Done. One outcome per receipt, same order (P6, P7)."""
 
@@ -121,7 +117,6 @@ class Ack(Verb[tuple[o.AckOutcome, ...]]):
         limits.one_each(self.results or self.receipts, self.receipts)
 
 
-@value
 class Defer(Verb[tuple[o.DeferOutcome, ...]]):
     """Back for later, uncharged, with new state or the saved one."""
 
@@ -133,7 +128,6 @@ class Defer(Verb[tuple[o.DeferOutcome, ...]]):
     deferrals: tuple[Deferral, ...]
 
 
-@value
 class Fail(Verb[tuple[o.FailOutcome, ...]]):
     """This attempt failed: back after a back-off, or dead."""
 
@@ -145,7 +139,6 @@ class Fail(Verb[tuple[o.FailOutcome, ...]]):
     failures: tuple[Failure, ...]
 
 
-@value
 class Extend(Verb[tuple[o.ExtendOutcome, ...]]):
     """Leases run for `lease_ms` from now; never shorter than they run already. A note stays with
     the messages until the next one.
@@ -160,7 +153,6 @@ class Extend(Verb[tuple[o.ExtendOutcome, ...]]):
     note: Note | None = None
 
 
-@value
 class Release(Verb[tuple[o.ReleaseOutcome, ...]]):
     """Given back at once, uncharged, as at a worker's stop."""
 
@@ -172,7 +164,6 @@ class Release(Verb[tuple[o.ReleaseOutcome, ...]]):
     receipts: tuple[Receipt, ...]
 
 
-@value
 class Cancel(Verb[tuple[o.CancelOutcome, ...]]):
     """Waiting messages end as cancelled; for leased ones the wish is noted."""
 
@@ -183,7 +174,6 @@ class Cancel(Verb[tuple[o.CancelOutcome, ...]]):
     ids: tuple[int, ...]
 
 
-@value
 class Retry(Verb[tuple[o.RetryOutcome, ...]]):
     """Waiting messages are ready now, their charges forgotten."""
 
@@ -193,7 +183,6 @@ class Retry(Verb[tuple[o.RetryOutcome, ...]]):
     ids: tuple[int, ...]
 
 
-@value
 class Peek(Verb[tuple[Peeked, ...]]):
     """Unfinished messages by id, after `after_id`, of one state or channel if named."""
 
@@ -208,7 +197,6 @@ class Peek(Verb[tuple[Peeked, ...]]):
     """For a server: no more items once payloads and states fill it, but one at least."""
 
 
-@value
 class Stats(Verb[tuple[QueueStats, ...]]):
     """Counts of one queue, or of all by name, or of all in a namespace."""
 
@@ -223,7 +211,6 @@ class Stats(Verb[tuple[QueueStats, ...]]):
     limit: int | None = None
 
 
-@value
 class StatsOfChannels(Verb[tuple[ChannelStats, ...]]):
     """The channels with the most unfinished messages."""
 
@@ -233,7 +220,6 @@ class StatsOfChannels(Verb[tuple[ChannelStats, ...]]):
     limit: int = 20
 
 
-@value
 class Purge(Verb[o.Purged]):
     """Cancel unfinished messages, of one channel or state if named; leased ones only if named."""
 
@@ -243,7 +229,6 @@ class Purge(Verb[o.Purged]):
     state: State | None = None
 
 
-@value
 class Endings(Verb[tuple[Ending | None, ...]]):
     """How these messages of the queue ended; None while one is unfinished."""
 
@@ -257,7 +242,6 @@ class Endings(Verb[tuple[Ending | None, ...]]):
     """Of results. The ids that have no answer then have to be asked for again."""
 
 
-@value
 class History(Verb[HistoryPage]):
     """Finished messages, the newest first, on from `cursor`."""
 
@@ -275,7 +259,6 @@ class History(Verb[HistoryPage]):
     room_bytes: int | None = None
 
 
-@value
 class Clear(Verb[o.Cleared]):
     """Remove the oldest rows of history, at most `limit`."""
 
@@ -284,7 +267,6 @@ class Clear(Verb[o.Cleared]):
     limit: int | None = None
 
 
-@value
 class Events(Verb[EventPage]):
     """Events after `cursor`; without one no events, and the cursor of now."""
 
@@ -294,7 +276,6 @@ class Events(Verb[EventPage]):
     limit: int = 100
 
 
-@value
 class RedriveStart(Verb[Redrive]):
     """Note a redrive; with `dry_run` only count what it would move."""
 
@@ -309,7 +290,6 @@ class RedriveStart(Verb[Redrive]):
     """For the record; a server says whose token it was, PostgreSQL which role."""
 
 
-@value
 class RedriveStep(Verb[Redrive]):
     """Move the next messages of a running redrive, as many as its rate allows by now."""
 
@@ -318,7 +298,6 @@ class RedriveStep(Verb[Redrive]):
     """If it is of that namespace; else UsageError, as if there were none."""
 
 
-@value
 class RedriveCancel(Verb[Redrive]):
     """Stop a running redrive where it is; one that has ended is left as it is."""
 
@@ -326,7 +305,6 @@ class RedriveCancel(Verb[Redrive]):
     namespace: NamespaceName | None = None
 
 
-@value
 class RedriveList(Verb[tuple[Redrive, ...]]):
     """Redrives of all queues or one, the newest first."""
 
@@ -336,7 +314,6 @@ class RedriveList(Verb[tuple[Redrive, ...]]):
     namespace: NamespaceName | None = None
 
 
-@value
 class QueueCreate(Verb[o.CreateOutcome]):
     """Make a queue, and its dead-letter queue with it."""
 
@@ -346,7 +323,6 @@ class QueueCreate(Verb[o.CreateOutcome]):
     settings: QueueSettings
 
 
-@value
 class QueueGet(Verb[QueueEntry]):
     """A queue with its settings."""
 
@@ -355,7 +331,6 @@ class QueueGet(Verb[QueueEntry]):
     queue: QueueName
 
 
-@value
 class QueueUpdate(Verb[QueueEntry]):
     """Change some settings of a live queue; `fifo` is fixed at creation."""
 
@@ -364,7 +339,6 @@ class QueueUpdate(Verb[QueueEntry]):
     changes: Changes
 
 
-@value
 class QueueList(Verb[tuple[QueueEntry, ...]]):
     """All queues with their settings, by name."""
 
@@ -375,7 +349,6 @@ class QueueList(Verb[tuple[QueueEntry, ...]]):
     limit: int | None = None
 
 
-@value
 class QueueDelete(Verb[o.Deleted]):
     """Remove a queue with its messages; refused while it is another's dead-letter queue."""
 
@@ -383,7 +356,6 @@ class QueueDelete(Verb[o.Deleted]):
     queue: QueueName
 
 
-@value
 class PolicySet(Verb[Policy]):
     """Change some fields of a channel's policy, or with `replace` all of them; or pause it.
 
@@ -399,7 +371,6 @@ class PolicySet(Verb[Policy]):
     pause_ms: int | None = None
 
 
-@value
 class PolicyGet(Verb[Policy]):
     """The channel's own policy; `NO_POLICY` where it has none."""
 
@@ -408,7 +379,6 @@ class PolicyGet(Verb[Policy]):
     channel: str
 
 
-@value
 class PolicyList(Verb[tuple[ChannelPolicy, ...]]):
     """Channels with a policy of their own, by name."""
 
@@ -419,7 +389,6 @@ class PolicyList(Verb[tuple[ChannelPolicy, ...]]):
     limit: int | None = None
 
 
-@value
 class ChannelDelete(Verb[o.Deleted]):
     """Cancel a channel's waiting messages and clear its policy; leases run on."""
 
@@ -428,7 +397,6 @@ class ChannelDelete(Verb[o.Deleted]):
     channel: str
 
 
-@value
 class ScheduleSet(Verb[ScheduleEntry]):
     """Make or replace a schedule; `next_at` is its first due time, worked out by the caller."""
 
@@ -436,14 +404,12 @@ class ScheduleSet(Verb[ScheduleEntry]):
     next_at: int | None
 
 
-@value
 class ScheduleDelete(Verb[bool]):
     """Remove a schedule; whether it was there."""
 
     schedule: ScheduleName
 
 
-@value
 class ScheduleList(Verb[tuple[ScheduleEntry, ...]]):
     """Schedules by name, of one queue if named. With `due` those that are due and not paused: the
     one that is due longest of each namespace, then the next one of each, and so on.
@@ -461,7 +427,6 @@ class ScheduleList(Verb[tuple[ScheduleEntry, ...]]):
     room_bytes: int | None = None
 
 
-@value
 class ScheduleFire(Verb[o.FireOutcome]):
     """If the schedule's next due time still is `due_at`: send its message, unless `skip`, an
     overlap that it does not allow, or one sent for that time already; set the next due time.
@@ -475,7 +440,6 @@ class ScheduleFire(Verb[o.FireOutcome]):
     """For a server: there is no room for the message, so it is left out, and counted."""
 
 
-@value
 class Maintain(Verb[None]):
     """A bounded share of housekeeping: make ready what is due, charge leases that ran out, sweep
     what is old, fold counters, end what has expired, take a step of each redrive.

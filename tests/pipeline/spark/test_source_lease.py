@@ -1,11 +1,11 @@
 """Mode `lease` without a JVM: the readers, called as Spark calls them, and killed at each step."""
 
+import dataclasses
 import logging
 import pickle
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -341,7 +341,7 @@ def test_the_heartbeat_beats_by_itself(mq, query, monkeypatch):
         return beats[-1]
 
     monkeypatch.setattr(stream.reader, "extend", counted)
-    stream.reader._settings = replace(stream.reader._settings, lease_ms=300)
+    stream.reader._settings = dataclasses.replace(stream.reader._settings, lease_ms=300)
     end = stream.reader.latestOffset({"epoch": 0}, stream.reader.getDefaultReadLimit())
     stream.reader._driver.stopping.set()  # the beat of the old length
     stream.reader._driver.beating.join()

@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import replace
 from datetime import UTC, datetime
 from math import ceil
 from pathlib import Path
@@ -34,6 +33,7 @@ from turnabout.pipeline.verbs import (
 )
 from turnabout.words import limits
 from turnabout.words.errors import TurnaboutError, UsageError
+from turnabout.words.value import replace
 
 if TYPE_CHECKING:
     from os import PathLike

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from math import ceil
@@ -18,6 +17,7 @@ from turnabout.pipeline.lake import CommitLog, File, Lake, hold
 from turnabout.pipeline.results import Compacted
 from turnabout.pipeline.spark.schema import LOG, ddl
 from turnabout.words import limits
+from turnabout.words.value import replace
 
 if TYPE_CHECKING:
     from os import PathLike

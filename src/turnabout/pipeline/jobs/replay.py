@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from turnabout.pipeline.jobs._failures import told
@@ -23,6 +22,7 @@ from turnabout.pipeline.spark.lakes import Filter, matching, read_lake
 from turnabout.pipeline.spark.schema import LOG, ddl
 from turnabout.words import limits
 from turnabout.words.errors import TurnaboutError, UsageError
+from turnabout.words.value import replace
 
 if TYPE_CHECKING:
     from os import PathLike

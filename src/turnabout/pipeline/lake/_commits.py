@@ -13,7 +13,7 @@ import msgspec
 
 from turnabout.pipeline.lake._disk import LakeDamaged
 from turnabout.words.errors import WrongVersion
-from turnabout.words.value import value
+from turnabout.words.value import Value
 
 T = TypeVar("T")
 
@@ -26,8 +26,7 @@ WHOLE_EVERY = 64
 """At most this many commits are read to know all files."""
 
 
-@value
-class File:
+class File(Value):
     """A Parquet file of the lake. path: from the lake's folder; first, last: the earliest and the
     latest finished_at in it, in milliseconds.
     """
@@ -41,8 +40,7 @@ class File:
     last: int
 
 
-@value
-class Lost:
+class Lost(Value):
     """Rows that were removed from the log before they were archived: those after `after`, up to
     `floor`. Only with `--skip-lost`.
     """
@@ -51,8 +49,7 @@ class Lost:
     floor: str
 
 
-@value
-class Commit:
+class Commit(Value):
     """A step of an archive.
 
     at         when it was made, in milliseconds       position  up to where the log is in the lake

@@ -7,7 +7,6 @@ import secrets
 import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from turnabout.pipeline.lake._footer import measured
 from turnabout.pipeline.lake._lake import Lake
 from turnabout.words import limits
 from turnabout.words.errors import Busy, Unavailable
+from turnabout.words.value import replace
 
 _PREFIX: dict[Kind, str] = {"archive": "part", "compact": "merged"}
 _NAME = re.compile(r"(part|merged)-(.+)-([0-9]+)-([0-9a-f]{8})-([0-9]+)\.parquet")

@@ -12,7 +12,6 @@ import secrets
 import tempfile
 import time
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from turnabout.cli._check import Check, fail, ok
@@ -22,6 +21,7 @@ from turnabout.pipeline.verbs import SubscriptionRelease
 from turnabout.words.errors import TurnaboutError
 from turnabout.words.extras import install_hint
 from turnabout.words.limits import DEAD_SUFFIX
+from turnabout.words.value import replace
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

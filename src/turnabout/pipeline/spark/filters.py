@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal
 
 from turnabout.pipeline.spark.schema import INT, LONG, STRING, TIMESTAMP, Column
-from turnabout.words.value import value
+from turnabout.words.value import Value
 
 Op = Literal["=", "<>", "<", "<=", ">", ">=", "in", "not in", "is null", "is not null", "starts"]
 
@@ -32,8 +32,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _BIGINT: Final = 2**63
 
 
-@value
-class Condition:
+class Condition(Value):
     """A column of a view, compared with a literal. Instants are integer milliseconds."""
 
     column: str
@@ -42,8 +41,7 @@ class Condition:
     """A str or int; a tuple of them for `in`; None for null checks."""
 
 
-@value
-class Names:
+class Names(Value):
     """Whose rows are wanted, by queue. What is None does not matter.
 
     namespace  of this one only (`""`: of queues without one)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from turnabout.pipeline.lake import Lake
 from turnabout.pipeline.spark.schema import LOG, ddl
+from turnabout.words.value import Value
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-@dataclass(frozen=True)
-class Filter:
+class Filter(Value):
     """Which rows: those that finished from `since` and before `until` (milliseconds), of these
     namespaces, queues, channels, outcomes and ids. None: any.
     """

@@ -15,7 +15,7 @@ from typing import Final
 
 from turnabout.words import durations, limits
 from turnabout.words.errors import UsageError
-from turnabout.words.value import value
+from turnabout.words.value import Value
 
 LEASE: Final = "lease"
 LOG: Final = "log"
@@ -29,8 +29,7 @@ SECRETS: Final = frozenset({"url", "token"})
 PARTITIONS_MAX: Final = 1_000
 
 
-@value
-class Option:
+class Option(Value):
     """An option: its name as it is documented, its default, and where it applies (modes of the
     source, and `sink`).
     """

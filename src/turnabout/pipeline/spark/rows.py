@@ -33,7 +33,7 @@ from turnabout.pipeline.spark.schema import (
 from turnabout.pipeline.verbs import START
 from turnabout.words.errors import Disconnected, Forbidden, TurnaboutError, UsageError, WrongVersion
 from turnabout.words.extras import install_hint
-from turnabout.words.value import value
+from turnabout.words.value import Value
 
 _arrow: Any = pa
 
@@ -49,16 +49,14 @@ _ROWS_FIRST, _ROWS_MAX = 500, 20_000
 _MILLISECONDS: Any = _arrow.timestamp("ms", tz="UTC")
 
 
-@value
-class Span:
+class Span(Value):
     """Rows of the log after one position and up to another; None: whatever there is."""
 
     after: str
     until: str | None
 
 
-@value
-class EpochPart:
+class EpochPart(Value):
     """A part of a recorded epoch, in its order."""
 
     subscription: str
@@ -108,8 +106,7 @@ def count(batches: Iterator[Any]) -> int:
     return sum(batch.num_rows for batch in batches)
 
 
-@value
-class _Query:
+class _Query(Value):
     view: str
     columns: tuple[str, ...]
     where: tuple[Condition, ...]

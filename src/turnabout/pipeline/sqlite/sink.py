@@ -23,7 +23,7 @@ _PUBLISH = statements("publish")
 _UNSTAGE = statements("unstage")
 _AT_ONCE = 1_000
 _BYTES_AT_ONCE = 16 * 1024 * 1024
-_FIELDS = tuple(name for name in Outgoing.__dataclass_fields__ if name not in ("headers", "due_at"))
+_FIELDS = tuple(name for name in Outgoing.__struct_fields__ if name not in ("headers", "due_at"))
 """The columns of `staged`, but for queue and headers. (The sink takes no `due_at`.)"""
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any, TypeVar, cast
 
 from turnabout.adapters import Client, adapted
@@ -15,6 +14,7 @@ from turnabout.postgres.items import without_duplicates
 from turnabout.postgres.joined import Now, answer, beforehand, call, check_open, meaning
 from turnabout.store import Joined
 from turnabout.words.errors import Forbidden, UsageError
+from turnabout.words.value import replace
 from turnabout.words.verb import Change
 from turnabout.words.verbs import Receive, Verb
 

@@ -7,7 +7,6 @@ every parameter cast, so that any client can run it and the server plans it once
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -26,6 +25,7 @@ from turnabout.postgres.calls import (
 from turnabout.postgres.items import without_duplicates
 from turnabout.postgres.notices import Notice
 from turnabout.words.errors import UsageError
+from turnabout.words.value import replace
 from turnabout.words.verbs import Clear, Receive, Verb
 
 CALLS: dict[type[Any], Call] = {

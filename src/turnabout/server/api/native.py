@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar, cast
 
@@ -40,6 +39,7 @@ from turnabout.words.entities import Outgoing
 from turnabout.words.errors import UsageError
 from turnabout.words.outcomes import Received
 from turnabout.words.payload import BYTES
+from turnabout.words.value import replace
 
 A = TypeVar("A")
 

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import MISSING
 from functools import cache
 from typing import Any, get_args
 
 import msgspec
-from msgspec import UNSET
+from msgspec import NODEFAULT, UNSET
 
 from turnabout import wire
 from turnabout.server.api.examples import EXAMPLES
@@ -194,7 +193,7 @@ def _operation(row: Route, path: str, schemas: Mapping[Any, Json]) -> Json:
     if plan.body:
         schema = _schema_of(schemas, plan.struct)
         operation["requestBody"] = {
-            "required": any(part.default is MISSING for part in plan.body),
+            "required": any(part.default is NODEFAULT for part in plan.body),
             "content": _json(schema, examples.get("request")),
         }
     return operation
@@ -205,7 +204,7 @@ def _parameter(part: FieldPart, in_path: tuple[str, ...]) -> Json:
     if part.name in NAMES:
         _named(schema)
     is_in_path = part.name in in_path
-    if part.default not in {MISSING, UNSET, None} and not is_in_path:
+    if part.default not in {NODEFAULT, UNSET, None} and not is_in_path:
         schema["default"] = part.default
     # In a query there is no null: a field that is not there is what it would say.
     some = [one for one in schema.get("anyOf", ()) if one != {"type": "null"}]
@@ -216,7 +215,7 @@ def _parameter(part: FieldPart, in_path: tuple[str, ...]) -> Json:
     return {
         "name": part.wire_name,
         "in": "path" if is_in_path else "query",
-        "required": is_in_path or part.default is MISSING,
+        "required": is_in_path or part.default is NODEFAULT,
         "schema": schema,
     }
 

@@ -11,7 +11,6 @@ import secrets
 import time
 from collections.abc import Coroutine, Generator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any, Literal, TypeVar, cast
 
 from starlette.requests import Request
@@ -27,7 +26,7 @@ from turnabout.store import AsyncForwardingStore
 from turnabout.words import verbs as v
 from turnabout.words.namespaces import stored
 from turnabout.words.records import Ending, EventPage
-from turnabout.words.value import value
+from turnabout.words.value import Value, replace
 from turnabout.words.verb import Change
 
 A = TypeVar("A")
@@ -38,8 +37,7 @@ STRANGE_SECONDS = 1.0
 """For one whose `seen` is another server's: it says nothing here."""
 
 
-@value
-class Asked:
+class Asked(Value):
     """A question to a queue's signal, about messages for receivers, ends of messages, or both."""
 
     change: Literal["any", "ready", "ended"] = "any"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NoReturn, TypeVar, cast
 
@@ -27,6 +27,7 @@ from turnabout.words.errors import TurnaboutError, UsageError
 from turnabout.words.namespaces import stored
 from turnabout.words.outcomes import NotDue, Received, must_hold
 from turnabout.words.records import Redrive
+from turnabout.words.value import replace
 from turnabout.words.verb import Change
 from turnabout.words.verbs import Receive, Verb
 

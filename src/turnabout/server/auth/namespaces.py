@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from functools import cache
 from operator import attrgetter
 from types import UnionType
@@ -36,7 +35,7 @@ from turnabout.words.errors import QueueNotFound, TurnaboutError, UsageError
 from turnabout.words.namespaces import NO_NAMESPACE, plain, stored
 from turnabout.words.policy import QueueSettings
 from turnabout.words.schedules import Schedule
-from turnabout.words.value import unchecked
+from turnabout.words.value import replace, unchecked
 from turnabout.words.verbs import Verb
 
 A = TypeVar("A")
@@ -224,14 +223,11 @@ def _put(how: Kind, given: Any, namespace: str) -> Any:
 
 
 def _outside_of(kind: type[Any]) -> Step:
-    fields: tuple[str, ...] = kind.__match_args__
     items = tuple(NAMED[kind].items())
 
     def step(value: Any, namespace: str) -> Any:
-        taken = {name: getattr(value, name) for name in fields}
-        for name, how in items:
-            taken[name] = _take(how, taken[name], namespace)
-        return unchecked(kind, taken)  # all of it was checked before it was stored
+        taken = {name: _take(how, getattr(value, name), namespace) for name, how in items}
+        return unchecked(value, taken)  # all of it was checked before it was stored
 
     return step
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, TypeVar, cast
 
 from turnabout.words.limits import PEEK_MESSAGES_MAX
+from turnabout.words.value import replace
 from turnabout.words.verbs import Verb
 
 V = TypeVar("V", bound=Verb[Any])
@@ -20,7 +20,7 @@ def part_of(verb: V, share: int = 1) -> V:
     """The verb for as much of its answer as there is room for. `share`: one of so many verbs that
     are answered together.
     """
-    names: tuple[str, ...] = cast("Any", type(verb)).__match_args__
+    names: tuple[str, ...] = cast("Any", type(verb)).__struct_fields__
     bounds: dict[str, int] = {}
     if "room_bytes" in names:
         bounds["room_bytes"] = max(1, ANSWER_BYTES // share)

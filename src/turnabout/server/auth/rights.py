@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from turnabout.server.verbs import Token
@@ -14,6 +13,7 @@ from turnabout.words.limits import PEEK_MESSAGES_MAX, shown
 from turnabout.words.namespaces import NO_NAMESPACE
 from turnabout.words.records import Redrive
 from turnabout.words.schedules import ScheduleEntry
+from turnabout.words.value import replace
 from turnabout.words.verbs import Verb
 
 Kind = type[Verb[Any]]

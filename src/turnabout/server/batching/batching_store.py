@@ -14,7 +14,6 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence, Sized
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any, TypeVar
 
 from turnabout.batcher import Batcher
@@ -22,6 +21,7 @@ from turnabout.server.batching.merging import Key, Mergeable, VerbBatch, channel
 from turnabout.store import AsyncForwardingStore, AsyncStore
 from turnabout.words.errors import TurnaboutError, UsageError
 from turnabout.words.outcomes import ChannelFull, QueueFull, Received
+from turnabout.words.value import replace
 from turnabout.words.verbs import Receive, Release, Send, Verb
 
 A = TypeVar("A")

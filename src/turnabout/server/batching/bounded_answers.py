@@ -8,7 +8,6 @@ small, it is asked again. A client that wants many large messages gets fewer of 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, TypeVar, cast
 
 from turnabout.server.answer_room import MESSAGES_MIN, AnswerRoom
@@ -17,6 +16,7 @@ from turnabout.words.errors import TurnaboutError
 from turnabout.words.namespaces import namespace_of
 from turnabout.words.outcomes import Received
 from turnabout.words.turns import in_turn
+from turnabout.words.value import replace
 from turnabout.words.verbs import Receive, Verb
 
 A = TypeVar("A")

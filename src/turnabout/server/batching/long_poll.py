@@ -12,7 +12,6 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar, cast
 
@@ -28,6 +27,7 @@ from turnabout.words.entities import Delivery
 from turnabout.words.errors import TurnaboutError
 from turnabout.words.namespaces import namespace_of
 from turnabout.words.outcomes import Received
+from turnabout.words.value import replace
 from turnabout.words.verb import Change, Verb
 from turnabout.words.verbs import Receive, Release
 

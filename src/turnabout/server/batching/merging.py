@@ -8,7 +8,7 @@ somebody's open transaction, which the others must not wait for.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from operator import attrgetter
 from typing import Any, cast
@@ -16,6 +16,7 @@ from typing import Any, cast
 from turnabout.words import verbs as v
 from turnabout.words.outcomes import Received, Sent
 from turnabout.words.turns import in_turn
+from turnabout.words.value import replace
 from turnabout.words.verb import Items
 
 MESSAGES_MAX = 1_000
@@ -165,7 +166,7 @@ def _kind(verb: type[v.Verb[Any]]) -> Mergeable:
     items = verb.items
     assert items is not None
     of, id_of = items.of, items.id_of
-    rest = attrgetter(*(name for name in verb.__match_args__ if name not in items.fields))
+    rest = attrgetter(*(name for name in verb.__struct_fields__ if name not in items.fields))
     return Mergeable(
         lambda one: (verb, rest(one)),
         lambda one: len(of(one)),

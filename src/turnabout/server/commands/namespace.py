@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 from turnabout.cli import _show
@@ -17,10 +16,10 @@ from turnabout.server import verbs as c
 from turnabout.server.commands.owner import namespace_given, open_database, shown_namespace
 from turnabout.words.administration import QueueTotals, Totals
 from turnabout.words.namespaces import namespace_of
+from turnabout.words.value import Value, replace
 
 
-@dataclass(frozen=True, slots=True)
-class NamespaceRow:
+class NamespaceRow(Value):
     """A namespace, its quotas, and what is in it. bytes: None unless they were measured."""
 
     name: str

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from turnabout.cli import _show
 from turnabout.cli._app import App
@@ -18,13 +17,13 @@ from turnabout.words.errors import UsageError
 from turnabout.words.limits import shown
 from turnabout.words.namespaces import NO_NAMESPACE
 from turnabout.words.urls import TOKEN_PREFIX
+from turnabout.words.value import Value
 from turnabout.words.verbs import QueueList
 
 DEFAULT_SCOPES = ("produce", "consume")
 
 
-@dataclass(frozen=True)
-class ShownToken:
+class ShownToken(Value):
     """A token as it may be shown; state: live, expired or revoked."""
 
     id: str

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
+
+import msgspec
 
 from turnabout.postgres.call import Call, Now, Rows, call, each, one, single
 from turnabout.server import verbs as c
 
-_NAMESPACE = ", ".join(c.Namespace.__match_args__)
-_QUOTAS = ", ".join(f"(f.quotas).{column}" for column in c.Namespace.__match_args__[1:])
+_NAMESPACE = ", ".join(c.Namespace.__struct_fields__)
+_QUOTAS = ", ".join(f"(f.quotas).{column}" for column in c.Namespace.__struct_fields__[1:])
 _TOKEN = "id, namespace, label, scopes, created_at, expires_at, revoked_at"  # noqa: S105 - columns
 
 
@@ -40,7 +40,7 @@ CALLS: dict[type[Any], Call] = {
     c.NamespaceSet: call(
         f"select {_NAMESPACE} from turnabout_server.namespace_set($quotas::jsonb, $now::bigint)",
         one(c.Namespace),
-        lambda verb, now: (json.dumps(asdict(verb.namespace)), now),
+        lambda verb, now: (msgspec.json.encode(verb.namespace).decode(), now),
         repeatable=True,
     ),
     c.NamespaceList: call(

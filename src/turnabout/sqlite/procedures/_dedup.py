@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from turnabout.sqlite._connection import Connection
@@ -15,6 +15,7 @@ from turnabout.sqlite.procedures._queue import Queue
 from turnabout.words.entities import Outgoing
 from turnabout.words.limits import FOREVER_MS
 from turnabout.words.outcomes import Sent
+from turnabout.words.value import replace
 
 _SQL = statements("dedup")
 _LEASED = 2

@@ -12,7 +12,7 @@ T = TypeVar("T")
 def value_of(kind: type[T], row: sqlite3.Row, **others: Any) -> T:
     """A value whose fields are the row's columns of these names, but for those that are given."""
     made: Any = kind
-    columns = [name for name in made.__dataclass_fields__ if name not in others]
+    columns = [name for name in made.__struct_fields__ if name not in others]
     return made(**{name: row[name] for name in columns}, **others)
 
 

@@ -16,7 +16,6 @@ from turnabout.words import limits
 from turnabout.words.errors import StorageFull, TurnaboutError, UsageError
 from turnabout.words.outcomes import Sent
 from turnabout.words.prepare import outgoing
-from turnabout.words.value import value
 from turnabout.words.verbs import Send, Verb
 
 _SQL = statements("inbox")
@@ -26,7 +25,6 @@ _as_it_is = partial(str, encoding="utf-8", errors="surrogateescape")
 """Of text that is not UTF-8: for the checks to refuse, where reading it would fail."""
 
 
-@value
 class Drain(Verb[None]):
     """Send what is in the inbox."""
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from turnabout.sqlite._connection import Connection
 from turnabout.sqlite._statements import statements
 from turnabout.sqlite.procedures import _channel, _finish, _queue
 from turnabout.sqlite.procedures.receive import end_leases
 from turnabout.words.outcomes import Deleted
 from turnabout.words.policy import NO_POLICY, Policy, pause_row, policy_row
+from turnabout.words.value import replace
 from turnabout.words.verbs import ChannelDelete, PolicySet
 
 _SQL = statements("policy_set")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -25,6 +24,7 @@ from turnabout.sqlite.procedures.inbox import drain
 from turnabout.sqlite.procedures.settle import ack
 from turnabout.words.entities import Delivery
 from turnabout.words.outcomes import AckOutcome, Received
+from turnabout.words.value import replace
 from turnabout.words.verbs import Ack, Receive
 
 _SQL = statements("receive")

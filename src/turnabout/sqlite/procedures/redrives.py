@@ -34,7 +34,7 @@ def redrive_start(connection: Connection, verb: RedriveStart, now: int) -> Redri
             "queue_id": queue["id"],
             "queue": verb.queue,
             "target": verb.target,
-            **{name: getattr(verb.filter, name) for name in RedriveFilter.__dataclass_fields__},
+            **{name: getattr(verb.filter, name) for name in RedriveFilter.__struct_fields__},
             "ids": None if verb.filter.ids is None else json.dumps(verb.filter.ids),
             "started_by": verb.started_by,
             "per_second": verb.per_second,

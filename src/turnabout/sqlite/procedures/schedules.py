@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from dataclasses import replace
 
 from turnabout.sqlite._connection import Connection
 from turnabout.sqlite._statements import statements
@@ -14,6 +13,7 @@ from turnabout.sqlite.procedures.send import send
 from turnabout.words.entities import Outgoing
 from turnabout.words.outcomes import Fired, FireOutcome, NotDue, Sent
 from turnabout.words.schedules import TIMING, Schedule, ScheduleEntry, row_of
+from turnabout.words.value import replace
 from turnabout.words.verbs import ScheduleDelete, ScheduleFire, ScheduleList, ScheduleSet, Send
 
 _SET = statements("schedule_set")
