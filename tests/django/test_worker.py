@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -81,9 +82,15 @@ def test_it_starts_anew_when_code_has_changed(env: dict[str, str], tmp_path: Pat
         try:
             assert worker.stdout is not None
             assert "Working on" in worker.stdout.readline()
-            time.sleep(2)  # the reloader looks each second
-            os.utime(tmp_path / "own_tasks.py", (time.time() + 9, time.time() + 9))
+            seen = threading.Event()
+
+            def change() -> None:
+                while not seen.wait(2):  # its first look may come late
+                    os.utime(tmp_path / "own_tasks.py", (time.time() + 9, time.time() + 9))
+
+            threading.Thread(target=change, daemon=True).start()
             assert "Done: there was nothing to do." in worker.stdout.readline()
+            seen.set()
             assert "Working on" in worker.stdout.readline()
         finally:
             os.killpg(worker.pid, signal.SIGKILL)
