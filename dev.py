@@ -196,7 +196,8 @@ def chaos(more: list[str]) -> int:
     """Processes of all faces, killed, cut off and crashed; was every promise kept?
 
     What follows goes to `python -m tests.races.chaos`, which has a --help: --minutes, --seed,
-    --store, --pooler, --report, --plant. Exit code 0: valid; 1: invalid; 2: too little was seen.
+    --store, --pooler, --report, --plant, --power. Exit code 0: valid; 1: invalid; 2: too little
+    was seen.
     """
     sync("dev")
     return run([python(), "-m", "tests.races.chaos", *more])

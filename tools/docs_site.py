@@ -80,8 +80,8 @@ def zensical(command: str) -> list[str]:
 
 
 def stage(folder: Path) -> None:
-    """Bring the copy in `folder` up to date: only what differs is written, so that whoever
-    watches it sees only that.
+    """Bring the copy in `folder` up to date. Files that are the same stay as they are, so a server
+    that watches the folder builds only what has changed.
     """
     put(folder / "zensical.toml", settings().encode())
     there = {path.relative_to(DOCS) for path in sources()}

@@ -39,7 +39,7 @@ PARTS += ["For people who change the code"]
 
 
 def tool(file: str) -> ModuleType:
-    """A file of `tools/`, which is no package."""
+    """Load a file of `tools/` by its path, as that folder is not a package."""
     specification = importlib.util.spec_from_file_location(file, ROOT / "tools" / f"{file}.py")
     assert specification is not None
     assert specification.loader is not None

@@ -216,7 +216,7 @@ class Worker(Actor):
             if self.plan.get("bulk") and self.dice.random() < self.plan["bulk"]:
                 name = PLAIN
             sizes = [1, 100, 500] if name == PLAIN else [1, 3, 10]
-            calm = self.plan["calm"]  # what is left is to be ended, and soon
+            calm = self.plan["calm"]  # then the rest is drained as fast as it goes
             batch = self.take(name, sizes[-1] if calm else self.dice.choice(sizes))
             for place, message in enumerate(batch or ()):
                 if place < (1 if calm and name == PLAIN else 10):

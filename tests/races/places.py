@@ -166,8 +166,9 @@ def clock_postgres(_: Path) -> Iterator[Place]:
         migrate(url := server.url("app"))
         set_at_will = _clock(around)
         set_at_will["faults"]["crash"] = lambda hammer: _crashed(hammer, server, server.kill)
-        check = lambda: [*doctor(url), *_astray(url)]  # noqa: E731
-        yield Place(url, [url], _rows(url), **set_at_will, check=check)
+        yield Place(
+            url, [url], _rows(url), **set_at_will, check=lambda: [*doctor(url), *_astray(url)]
+        )
 
 
 PLACES: dict[str, Callable[..., Any]] = {

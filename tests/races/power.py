@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import turnabout
+from tests.races.world import preloaded
 
 HEADER = struct.Struct("<c3xiqq24s")
 PROCESSES, THREADS, CALLS = 2, 3, 100
@@ -38,7 +39,7 @@ SECTOR = 512
 
 
 def work(url: str, log: str, seed: str) -> None:
-    """Send and ack from some threads; what was answered is written down, after it was."""
+    """Send and ack from some threads, and write down each answer once it has come."""
     file = os.open(log, os.O_WRONLY | os.O_APPEND)
 
     def told(**what: Any) -> None:
@@ -206,9 +207,8 @@ def cuts(images: int, seed: int, synchronous: str = "full") -> tuple[Counter[str
 
 def _watched(folder: Path, seed: int, synchronous: str) -> list[Step]:
     """Let the program run, watched."""
-    shim, log, data = folder / "power.so", folder / "log", folder / "data"
-    source = Path(__file__).with_suffix(".c")
-    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", shim, source, "-ldl"], check=True)
+    shim = preloaded(Path(__file__).with_suffix(".c"), folder)
+    log, data = folder / "log", folder / "data"
     data.mkdir()
     log.touch()
     url = f"sqlite:///{data}/power.db?synchronous={synchronous}"

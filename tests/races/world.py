@@ -44,6 +44,13 @@ class World:
         self._state[:] = STATE.pack(self._clock_ms, full)
 
 
+def preloaded(source: Path, folder: Path) -> Path:
+    """The library that is built of a file in C, to be put into LD_PRELOAD."""
+    made = folder / source.with_suffix(".so").name
+    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", made, source, "-ldl"], check=True)
+    return made
+
+
 @contextmanager
 def world() -> Iterator[World | None]:
     """One for all programs that are started meanwhile; None where it can't be had."""
@@ -56,9 +63,7 @@ def world() -> Iterator[World | None]:
     ):
         folder = Path(name)
         folder.chmod(0o755)  # a server may run as somebody else
-        library, path = folder / "world.so", folder / "world"
-        source = Path(__file__).with_suffix(".c")
-        subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, source, "-ldl"], check=True)
+        library, path = preloaded(Path(__file__).with_suffix(".c"), folder), folder / "world"
         path.write_bytes(STATE.pack(0, 0))
         with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as state:
             patch.setenv("CHAOS_WORLD", str(path))

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, TypeVar, cast, get_args
 
-from msgspec import field
-
 from turnabout.words import limits
 from turnabout.words.errors import UsageError
 from turnabout.words.value import Value, replace
@@ -162,7 +160,7 @@ class QueueSettings(Value):
     history_failed_seconds: float | None = None
     history_payload: bool = False
     events: EventLevel = "off"
-    policy: Policy = field(default=NO_POLICY)
+    policy: Policy = NO_POLICY
 
     def __post_init__(self) -> None:
         limits.lease_ms(self.lease_seconds)

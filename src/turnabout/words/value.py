@@ -11,7 +11,7 @@ from copy import copy
 from types import MappingProxyType
 from typing import Any, TypeVar, cast, dataclass_transform
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
 __all__ = ["Value", "force_setattr", "replace", "unchecked"]
@@ -19,7 +19,7 @@ __all__ = ["Value", "force_setattr", "replace", "unchecked"]
 T = TypeVar("T", bound="Value")
 
 
-@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+@dataclass_transform(frozen_default=True)
 class Value(Struct, frozen=True, repr_omit_defaults=True):
     """Its fields are given by position or by name."""
 
