@@ -65,6 +65,7 @@ class TurnaboutWorkerCommand(BaseCommand):
             raise CommandError(str(error)) from error
         told = ", ".join(f"{n} {name}" for name, n in stats.items() if n)
         self.stdout.write(f"Done: {told or 'there was nothing to do'}.")
+        self.stdout.flush()
 
     def _made(self, **options: Any) -> Worker:
         backend: Any = task_backends[options["backend"]]
@@ -87,6 +88,7 @@ class TurnaboutWorkerCommand(BaseCommand):
         )
         place = without_secrets(backend.url)
         self.stdout.write(f"Working on {', '.join(queues)} of {place}; Ctrl-C stops it.")
+        self.stdout.flush()  # the reloader's child writes into a buffer where it is no terminal
         return worker
 
 
