@@ -385,7 +385,6 @@ INSIDE = bugs(
 
 @pytest.mark.slow
 @pytest.mark.timeout(60)
-@pytest.mark.share(12)
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.what)
 def test_a_bug_in_a_function_is_noticed(bug, spoiled):
     must_notice(bug, spoiled, "conformance")

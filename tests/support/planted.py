@@ -6,12 +6,13 @@ Tests are named as `module::test` and called here, at a door of their own, with 
 """
 
 import contextlib
+import functools
 import importlib
 import inspect
 import itertools
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -55,16 +56,20 @@ def spoiled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
 
 
 def must_notice(bug: Bug, door: Door, package: str) -> None:
-    """Fail unless the tests pass as things are, and one of them fails with the bug."""
-    for test in bug.tests:
-        _call(f"{package}.{test}", door)
+    """Fail unless a case of the tests fails with the bug, and that case passes as things are."""
+    cases = [case for test in bug.tests for case in _cases(f"{package}.{test}", door)]
     with planted(door.url, bug):
-        for test in bug.tests:
-            try:
-                _call(f"{package}.{test}", door)
-            except Exception:  # noqa: BLE001 - whatever it is, it was noticed
-                return
-    pytest.fail(f"nobody noticed: {bug}")
+        noticed = next((case for case in cases if not _passes(case)), None)
+    assert noticed, f"nobody noticed: {bug}"
+    noticed()
+
+
+def _passes(case: Callable[[], None]) -> bool:
+    try:
+        case()
+    except Exception:  # noqa: BLE001 - whatever it is, it was noticed
+        return False
+    return True
 
 
 def plant(connection: psycopg.Connection[Any], bug: Bug) -> list[str]:
@@ -87,8 +92,8 @@ def planted(url: str, bug: Bug) -> Iterator[None]:
                 connection.execute(text.encode())
 
 
-def _call(name: str, door: Door) -> None:
-    """Call the test, once for each of its cases."""
+def _cases(name: str, door: Door) -> Iterator[Callable[[], None]]:
+    """A test's cases, each to be called as often as one likes."""
     place, _, test = name.partition("::")
     module = importlib.import_module(f"tests.{place}")
     function = getattr(module, test)
@@ -96,15 +101,13 @@ def _call(name: str, door: Door) -> None:
     cases = [[_named(mark.args[0], case) for case in mark.args[1]] for mark in marks]
     for chosen in itertools.product(*cases):
         given = {key: value for case in chosen for key, value in case.items()}
-        with contextlib.ExitStack() as stack:
-            function(
-                **_asked(
-                    function,
-                    module,
-                    {"door": door, "clock": door.clock, "url": door.url, **given},
-                    stack,
-                )
-            )
+        known = {"door": door, "clock": door.clock, "url": door.url, **given}
+        yield functools.partial(_call, function, module, known)
+
+
+def _call(function: Any, module: Any, known: dict[str, Any]) -> None:
+    with contextlib.ExitStack() as stack:
+        function(**_asked(function, module, dict(known), stack))
 
 
 def _named(names: str | Sequence[str], case: Any) -> dict[str, Any]:
