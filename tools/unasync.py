@@ -1,4 +1,4 @@
-"""Generate `_sync/`, what blocking callers use, from `_async/`: the face, the port, and
+"""Generate `_sync/`, what blocking callers use, from `_async/`: the face, the port, waiting, and
 the stores of PostgreSQL and of servers.
 
     python tools/unasync.py           write them
@@ -39,10 +39,8 @@ FACE = COMMON | {
     r"AsyncIterator": "Iterator",
     r"Awaitable, ": "",
     r"Awaitable\[Received\]": "Received",
-    r"from asyncio import Event": "from threading import Event",
     r"from asyncio import sleep": "from time import sleep",
-    r"wait_for_event_async": "wait_for_event",
-    r"to_its_end_async": "to_its_end",
+    r"turnabout\.waiting\._async": "turnabout.waiting._sync",
     r"beside_async": "beside",
     r"ended_async": "ended",
     r"StopAsyncIteration": "StopIteration",
@@ -104,6 +102,14 @@ TASKS = COMMON | {
     r"connect_async": "connect",
     r"handle_async": "handle",
 }
+WAITING = COMMON | {
+    r"AsyncStore": "Store",
+    r"beside_async": "beside",
+    r"from asyncio import Event": "from threading import Event",
+    r"from asyncio import sleep": "from time import sleep",
+    r"to_its_end_async": "to_its_end",
+    r"wait_for_event_async": "wait_for_event",
+}
 STORE = COMMON | {
     r"from turnabout\.store\.connections import Connections\n": "",
     r", no_transactions": "",
@@ -117,6 +123,7 @@ ROOMS = {
     PACKAGE / "postgres": POSTGRES,
     PACKAGE / "remote": REMOTE,
     PACKAGE / "tasks": TASKS,
+    PACKAGE / "waiting": WAITING,
 }
 ASYNCIO_ONLY = re.compile(
     r"    # asyncio only\n    (?:async )?def .*?\n(?=    (?:async )?def |    # |\n\n|\Z)", re.DOTALL

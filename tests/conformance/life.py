@@ -49,8 +49,8 @@ from turnabout import (
     Receipt,
     Sent,
     message,
-    pacing,
 )
+from turnabout.waiting import pacing
 from turnabout.words import verbs as v
 from turnabout.words.outcomes import Cleared
 from turnabout.words.prepare import result

@@ -9,7 +9,7 @@ import pytest
 from tests.conformance.steps import acked, counts, ending, maintained, one, sent
 from tests.support.each import each
 from turnabout import ChannelFull, Policy, QueueFull, QueueNotFound, Sent, UsageError, message
-from turnabout.pacing import Rounds
+from turnabout.waiting.pacing import Rounds
 from turnabout.words.records import Ending
 
 SOON = 15.0

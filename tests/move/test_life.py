@@ -12,7 +12,8 @@ from tests.conformance.life import MESSAGES, SETTINGS, STEPS, Life
 from tests.conformance.life import st as strategies
 from tests.move.endpoints import Endpoints, MovingDoor, one_version
 from tests.support.lives import play
-from turnabout import WrongVersion, pacing
+from turnabout import WrongVersion
+from turnabout.waiting import pacing
 from turnabout.words.verbs import Peek
 
 pytestmark = pytest.mark.slow

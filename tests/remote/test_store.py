@@ -122,7 +122,7 @@ def test_a_client_leaves_maintenance_and_schedules_to_the_server(
     with turnabout.connect(server.url) as mq:
         queue = mq.queue("q")
         queue.create()
-        monkeypatch.setattr("turnabout.pacing.time.monotonic", lambda: seconds)
+        monkeypatch.setattr("turnabout.waiting.pacing.time.monotonic", lambda: seconds)
         for _ in range(5):
             assert not queue.receive()
             seconds += 60

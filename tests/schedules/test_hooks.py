@@ -8,10 +8,11 @@ from collections import Counter
 import pytest
 
 import turnabout
-from turnabout import Forbidden, Unavailable, UsageError, aio, pacing, timing
+from turnabout import Forbidden, Unavailable, UsageError, aio, timing
 from turnabout._sync.schedules import SCHEDULES_MAX
-from turnabout.pacing import Watch
 from turnabout.sqlite.store import SqliteStore
+from turnabout.waiting import pacing
+from turnabout.waiting.pacing import Watch
 from turnabout.words.schedules import Schedule
 from turnabout.words.value import replace
 from turnabout.words.verbs import ScheduleFire, ScheduleList, ScheduleSet

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.each import each
-from turnabout import pacing
-from turnabout.pacing import Rounds
+from turnabout.waiting import pacing
+from turnabout.waiting.pacing import Rounds
 from turnabout.words.entities import FIRST_TURN, Delivery, Turn
 from turnabout.words.turns import in_turn
 

@@ -8,8 +8,8 @@ from contextlib import suppress
 
 from turnabout._async.schedules import fire_when_due
 from turnabout._async.shared import Place, Shared
-from turnabout._async.waiters import ReceiveGroup
-from turnabout.pacing import MAINTAIN_SECONDS
+from turnabout.waiting._async.receives import ReceiveGroup
+from turnabout.waiting.pacing import MAINTAIN_SECONDS
 from turnabout.words.entities import Delivery
 from turnabout.words.errors import Forbidden, TurnaboutError
 from turnabout.words.outcomes import Received

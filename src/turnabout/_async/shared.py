@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from turnabout._async.poller import EndingPoller
-from turnabout._async.waiters import ReceiveGroup
-from turnabout.pacing import Rounds, Watch
 from turnabout.store import AsyncStore
+from turnabout.waiting._async.endings import EndingPoller
+from turnabout.waiting._async.receives import ReceiveGroup
+from turnabout.waiting.pacing import Rounds, Watch
 from turnabout.words import limits
 from turnabout.words.entities import Shard
 

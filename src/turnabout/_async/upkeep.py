@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from turnabout._async.receiving import maintain, maintain_when_due
 from turnabout._async.shared import Shared
-from turnabout.pacing import MAINTAIN_SECONDS
+from turnabout.waiting.pacing import MAINTAIN_SECONDS
 from turnabout.words.administration import QueuesDue
 from turnabout.words.errors import Forbidden, Unavailable, Uncertain
 from turnabout.words.verbs import QueueList

@@ -8,7 +8,7 @@ import time
 
 from turnabout._async.receiving import maintain_when_due
 from turnabout._async.shared import Shared
-from turnabout.pacing import Patience
+from turnabout.waiting.pacing import Patience
 from turnabout.words.errors import Unavailable, Uncertain
 from turnabout.words.records import Ending
 from turnabout.words.verb import Change

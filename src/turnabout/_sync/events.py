@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 
 from turnabout._sync.shared import Shared
-from turnabout.pacing import Patience
+from turnabout.waiting.pacing import Patience
 from turnabout.words.errors import UsageError
 from turnabout.words.policy import EventLevel
 from turnabout.words.records import Event

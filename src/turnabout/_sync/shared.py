@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from turnabout._sync.poller import EndingPoller
-from turnabout._sync.waiters import ReceiveGroup
-from turnabout.pacing import Rounds, Watch
 from turnabout.store import Store
+from turnabout.waiting._sync.endings import EndingPoller
+from turnabout.waiting._sync.receives import ReceiveGroup
+from turnabout.waiting.pacing import Rounds, Watch
 from turnabout.words import limits
 from turnabout.words.entities import Shard
 

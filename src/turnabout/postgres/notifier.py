@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Sequence
 from typing import Any
 
-from turnabout.notifier import Notifier
+from turnabout.waiting.notifier import Notifier
 from turnabout.words.verb import Change
 
 Place = tuple[str, Change]

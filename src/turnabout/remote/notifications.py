@@ -14,9 +14,9 @@ import threading
 import time
 from collections.abc import Callable
 
-from turnabout.notifier import Notifier
 from turnabout.remote.exchange import Exchange, ServerVersion
 from turnabout.remote.transport import SingleConnections, carry_async
+from turnabout.waiting.notifier import Notifier
 from turnabout.words.errors import TurnaboutError
 from turnabout.words.verb import Change
 

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from turnabout.notifier import Callback, Notifier
+from turnabout.waiting.notifier import Callback, Notifier
 from turnabout.words.verb import Change
 
 LOOK_SECONDS = 0.01

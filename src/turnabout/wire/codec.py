@@ -5,11 +5,8 @@ time costs little more than what msgspec costs.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
-from functools import cache
-from types import UnionType
-from typing import Annotated, Any, TypeVar, Union, cast, get_args, get_origin
+from typing import Annotated, Any, TypeVar, cast
 from urllib.parse import parse_qsl, quote, urlencode
 
 import msgspec
@@ -52,18 +49,22 @@ class Request(Value):
 # --- verbs ---------------------------------------------------------------------------------------
 
 
-def load_verb(kind: type[v.Verb[A]], body: bytes, /, **given: Any) -> v.Verb[A]:
-    """The verb in a request; `given` are the fields of path and query, as texts or values.
+def load_verb(kind: type[v.Verb[A]], body: bytes, /, **given: str) -> v.Verb[A]:
+    """The verb in a request; `given` are the fields of path and query, as texts.
 
     Raises: UsageError that names the place.
     """
     return load_call(kind, body, **given).verb
 
 
-def load_call(kind: Kind, body: bytes, /, **given: Any) -> VerbItem:
+def load_call(kind: Kind, body: bytes, /, **given: str) -> VerbItem:
     """As `load_verb`, with what else the request says."""
+    return _load(kind, body, given, as_text=True)
+
+
+def _load(kind: Kind, body: bytes, given: Mapping[str, Any], *, as_text: bool) -> VerbItem:
     plan = plan_of(kind)
-    values = _given(plan, given)
+    values = _given(plan, given, as_text=as_text)
     said = _read(plan, body or b"{}")
     try:
         for part, one in zip(plan.body, plan.load(said), strict=True):
@@ -173,7 +174,7 @@ def _dump_body(plan: RoutePlan, verb: v.Verb[Any]) -> bytes:
         raise UsageError(f"this cannot be written as JSON: {error}") from error
 
 
-def _given(plan: RoutePlan, given: Mapping[str, Any]) -> dict[str, Any]:
+def _given(plan: RoutePlan, given: Mapping[str, Any], *, as_text: bool) -> dict[str, Any]:
     """The fields of path and query, read and checked."""
     values: dict[str, Any] = {}
     for name, one in given.items():
@@ -183,7 +184,7 @@ def _given(plan: RoutePlan, given: Mapping[str, Any]) -> dict[str, Any]:
             there = f"it has {', '.join(known)}" if known else "it has none here"
             raise UsageError(f"{limits.shown(name)} is not a field of the query: {there}")
         try:
-            values[part.name] = _value_of(part, one)
+            values[part.name] = _value_of(part, one, as_text=as_text)
         except UsageError as error:
             raise UsageError(f"{name}: {error}") from error
     if len(values) < len(plan.given):
@@ -193,49 +194,17 @@ def _given(plan: RoutePlan, given: Mapping[str, Any]) -> dict[str, Any]:
     return values
 
 
-def _value_of(part: FieldPart, one: Any) -> Any:
-    if not isinstance(one, str):
-        return _converted(part, one)
-    if part.form.type is str:  # a name: its check is all that is needed
-        return one if part.form.load is None else part.form.load(one)
+def _value_of(part: FieldPart, one: Any, *, as_text: bool = True) -> Any:
+    """A field as what it says, in JSON or, with `as_text`, in a text."""
     try:
-        return _converted(part, _from_text(part, one))
-    except UsageError as error:
-        raise UsageError(str(error).replace("got str", f"not {limits.shown(one)}")) from error
-
-
-def _converted(part: FieldPart, given: Any) -> Any:
-    try:
-        one = msgspec.convert(given, part.form.type)
+        if not (isinstance(one, str) and part.form.type is str):  # else its check is all it needs
+            one = msgspec.convert(one, part.form.type, strict=not as_text)
     except msgspec.ValidationError as error:
-        raise UsageError(_plain(str(error))) from error
+        told = _plain(str(error))
+        raise UsageError(
+            told.replace("got str", f"not {limits.shown(one)}") if as_text else told
+        ) from error
     return one if one is None or part.form.load is None else part.form.load(one)
-
-
-def _from_text(part: FieldPart, text: str) -> Any:
-    """A field of path or query as what it is a text of."""
-    kinds = _plain_types(part.form.type)
-    if int in kinds and _WHOLE.fullmatch(text):
-        return int(text)
-    if float in kinds and _NUMBER.fullmatch(text):
-        return float(text)
-    if bool in kinds and text in {"true", "false"}:
-        return text == "true"
-    return text
-
-
-_WHOLE = re.compile(r"-?[0-9]{1,40}")
-_NUMBER = re.compile(r"-?[0-9]{1,40}(\.[0-9]{1,40})?([eE][-+]?[0-9]{1,2})?")
-"""As JSON has it, and as programs print numbers: `1e-05`."""
-
-
-@cache
-def _plain_types(hint: Any) -> set[Any]:
-    if get_origin(hint) is Annotated:
-        return _plain_types(get_args(hint)[0])
-    if get_origin(hint) in {UnionType, Union}:
-        return {one for inner in get_args(hint) for one in _plain_types(inner)}
-    return {hint}
 
 
 def _to_text(one: Any) -> str:
@@ -400,17 +369,13 @@ def _load_item(item: dict[str, Raw]) -> v.Verb[Any]:
     for name in plan.route.in_path:
         if name not in given and plan.route.also is None:
             raise UsageError(f"{name}: missing")
-    for name, one in given.items():
-        # Here they have their own types: the text "12" is not a number.
-        if isinstance(one, str) and _plain_types(plan.given[name].form.type) & {int, float, bool}:
-            raise UsageError(f"{name}: expected a number, true or false, not a text")
     if plan.route.body is not None:
         body = bytes(fields.pop(plan.route.body, Raw(b"{}")))
         if fields:
             raise UsageError(f"{limits.shown(next(iter(fields)))} is not a field of {kind.name}")
     else:
         body = _encode(fields)
-    return load_call(kind, body, **given).verb
+    return _load(kind, body, given, as_text=False).verb
 
 
 _encode = msgspec.json.Encoder().encode

@@ -71,9 +71,6 @@ def _stored(text: str | None, decode: Callable[[str], object]) -> Raw | UnsetTyp
 
 def load(said: Delivery) -> entities.Delivery:
     """The delivery again. Raises: UsageError if receipt, bytes, headers or origin are none."""
-    headers: str | None = None
-    if said.headers is not UNSET:
-        headers = _headers(bytes(said.headers))
     content = said.payload
     payload = bytes(content.json) if isinstance(content.json, Raw) else load_bytes(content)
     return entities.Delivery(
@@ -83,32 +80,27 @@ def load(said: Delivery) -> entities.Delivery:
         said.priority,
         payload,
         said.content_type,
-        headers,
+        _text(said.headers, _decode_headers, "headers are an object of texts"),
         None if said.state is UNSET else load_bytes(said.state),
         said.failures,
         said.crashes,
         said.sent_at,
-        None if said.origin is UNSET else _origin(bytes(said.origin)),
+        _text(said.origin, _decode_origin, "an origin tells why a message died"),
         said.lease_until,
         ms_of(said.lease_seconds),
         entities.Receipt.parse(said.receipt).lease,
     )
 
 
-def _headers(data: bytes) -> str:
+def _text(said: Raw | UnsetType, decode: Callable[[str], object], told: str) -> str | None:
+    if isinstance(said, UnsetType):
+        return None
+    text = bytes(said).decode()
     try:
-        _decode_headers(data)
+        decode(text)
     except msgspec.DecodeError as error:
-        raise UsageError(f"headers are an object of texts: {error}") from error
-    return data.decode()
-
-
-def _origin(data: bytes) -> str:
-    try:
-        _decode_origin(data)
-    except msgspec.DecodeError as error:
-        raise UsageError(f"an origin tells why a message died: {error}") from error
-    return data.decode()
+        raise UsageError(f"{told}: {error}") from error
+    return text
 
 
 _decode_origin = msgspec.json.Decoder(entities.Origin).decode

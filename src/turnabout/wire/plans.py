@@ -71,7 +71,7 @@ def plan_of(kind: Kind) -> RoutePlan:
         struct, load = only.form.type, _only(only)
     else:
         struct = struct_of(f"{kind.__name__}Request", body, doc=kind.__doc__)
-        load = cast("Callable[[Any], list[Any]]", loader(_listed, body))
+        load = cast("Callable[[Any], list[Any]]", loader(lambda *values: list(values), body))
     return RoutePlan(
         route,
         given,
@@ -82,10 +82,6 @@ def plan_of(kind: Kind) -> RoutePlan:
         _build_schedule if kind is v.ScheduleSet else _builder(kind),
         _spread_schedule if kind is v.ScheduleSet else _spreader(kind),
     )
-
-
-def _listed(*values: Any) -> list[Any]:
-    return list(values)
 
 
 def _only(part: FieldPart) -> Callable[[Any], list[Any]]:

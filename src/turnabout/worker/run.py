@@ -20,7 +20,7 @@ from turnabout._async import AsyncTurnabout
 from turnabout._async.receiving import maintain_when_due
 from turnabout._async.schedules import fire_when_due
 from turnabout._sync import Turnabout
-from turnabout.pacing import MAINTAIN_SECONDS
+from turnabout.waiting.pacing import MAINTAIN_SECONDS
 from turnabout.words.entities import QueueStats
 from turnabout.words.errors import (
     Forbidden,

@@ -17,7 +17,7 @@ from itertools import islice
 from typing import Literal, assert_never, cast
 
 from turnabout._async import AsyncQueue
-from turnabout.batcher import Batcher
+from turnabout.waiting.batcher import Batcher
 from turnabout.words.entities import Deferral, Failure, Receipt
 from turnabout.words.errors import QueueNotFound, TurnaboutError, Unavailable, Uncertain
 from turnabout.words.outcomes import (

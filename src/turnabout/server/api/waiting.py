@@ -15,14 +15,14 @@ from typing import Any, Literal, TypeVar, cast
 
 from starlette.requests import Request
 
-from turnabout._async.poller import EndingPoller
 from turnabout._async.shared import Shared
 from turnabout._async.waiting import wait_for
-from turnabout.pacing import Patience
 from turnabout.server.auth.authorized_store import AuthorizedStore
 from turnabout.server.auth.parts import part_of
 from turnabout.server.context import ServerContext
 from turnabout.store import AsyncForwardingStore
+from turnabout.waiting._async.endings import EndingPoller
+from turnabout.waiting.pacing import Patience
 from turnabout.words import verbs as v
 from turnabout.words.namespaces import stored
 from turnabout.words.records import Ending, EventPage

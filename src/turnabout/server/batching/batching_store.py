@@ -16,9 +16,9 @@ from collections.abc import Callable, Coroutine, Sequence, Sized
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from turnabout.batcher import Batcher
 from turnabout.server.batching.merging import Key, Mergeable, VerbBatch, channels_of, kind_of
 from turnabout.store import AsyncForwardingStore, AsyncStore
+from turnabout.waiting.batcher import Batcher
 from turnabout.words.errors import TurnaboutError, UsageError
 from turnabout.words.outcomes import ChannelFull, QueueFull, Received
 from turnabout.words.value import replace

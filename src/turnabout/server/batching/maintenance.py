@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from turnabout._async.schedules import complain, fire
 from turnabout._async.shared import Shared
 from turnabout._async.upkeep import ROUND_SECONDS, Upkeep
-from turnabout.pacing import MAINTAIN_SECONDS
+from turnabout.waiting.pacing import MAINTAIN_SECONDS
 from turnabout.words.errors import Forbidden, QuotaExceeded, Unavailable, Uncertain, UsageError
 from turnabout.words.namespaces import namespace_of
 from turnabout.words.outcomes import Sent

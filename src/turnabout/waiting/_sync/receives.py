@@ -1,25 +1,15 @@
-"""Receives that wait: one look serves all that wait in a queue, and as many are answered as there
-are messages.
-
-Receives of one queue, lease and shard form a group, in the order of asking. The first one leads:
-it waits for a change in the queue, or until something is due, and then looks for all. What it finds
-is handed out from the front of the group; when the leader leaves, the next one leads. So ten
-thousand that wait cost what one of them costs, and one message wakes one of them.
-"""
+"""For blocking callers. Generated from `_async/receives.py` by `tools/unasync.py`: do not edit."""
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-from turnabout.colours import beside_async, to_its_end_async, wait_for_event_async
+from turnabout.colours import beside, to_its_end, wait_for_event
+from turnabout.waiting.line import Waiter, WaitingLine
 from turnabout.words.entities import Delivery
-
-if TYPE_CHECKING:
-    from asyncio import Event
 
 IDLE_SECONDS = 20.0
 """How long nobody looks where nothing is known to change; maintenance comes with a look."""
@@ -39,30 +29,28 @@ class ReceiveSource(Protocol):
         """Whether nobody waits any more."""
         ...
 
-    async def lease(self, most: int) -> tuple[Sequence[Delivery], int | None]:
+    def lease(self, most: int) -> tuple[Sequence[Delivery], int | None]:
         """Up to `most`, in the order of turns; if there are none, when to ask again."""
         ...
 
-    async def give_back(self, deliveries: Sequence[Delivery]) -> None:
+    def give_back(self, deliveries: Sequence[Delivery]) -> None:
         """They were leased for nobody: others may have them at once."""
         ...
 
-    async def signal(self) -> int:
+    def signal(self) -> int:
         """A number that changes when there may be messages. Others know now that we wait."""
         ...
 
-    async def wait(self, seen: int, seconds: float) -> None:
+    def wait(self, seen: int, seconds: float) -> None:
         """Return when the signal is no longer `seen`, or after `seconds`, or when it is closed."""
         ...
 
 
 @dataclass(slots=True, eq=False)
-class WaitingReceive:
+class WaitingReceive(Waiter):
     """A receive that wants up to `most` messages."""
 
     most: int
-    called: Event
-    """Set when it is answered, or leads."""
     deliveries: Sequence[Delivery] = ()
     error: Exception | None = None
 
@@ -77,9 +65,7 @@ class ReceiveGroup:
 
     def __init__(self, source: ReceiveSource) -> None:
         self._source = source
-        self._lock = threading.Lock()  # never held while anything is awaited
-        self._waiting: dict[WaitingReceive, None] = {}
-        self._leader: WaitingReceive | None = None
+        self._line = WaitingLine[WaitingReceive]()
         self._was_empty = False
         """A look has found less than was wanted: nothing is left."""
         self._seen: int | None = None
@@ -93,78 +79,71 @@ class ReceiveGroup:
 
     def __len__(self) -> int:
         """How many wait."""
-        return len(self._waiting)
+        return len(self._line)
 
-    async def wait(
+    def wait(
         self, most: int, ends_at: float, *, was_empty: bool, in_front: bool
     ) -> tuple[Sequence[Delivery], int | None]:
         """Deliveries, as soon as there are some; else, after `ends_at` or when the connection is
         closed, when to ask again. `was_empty`: the caller has just looked and found nothing;
         `in_front`: the others came during that look.
         """
-        from asyncio import Event
+        from threading import Event
 
-        waiter = WaitingReceive(most, Event())
-        with self._lock:
-            if in_front:
-                self._waiting = {waiter: None, **self._waiting}
-            else:
-                self._waiting[waiter] = None
-            if self._leader is None:
-                self._leader = waiter
-                self._was_empty = was_empty
+        waiter = WaitingReceive(Event(), most)
+        if self._line.join(waiter, in_front=in_front):
+            self._was_empty = was_empty
         try:
             while not waiter.is_answered and not self._source.is_closed:
                 left = ends_at - time.monotonic()
                 if left <= 0:
                     if time.monotonic() - self._answered_at < QUIET_SECONDS:
                         break
-                    await to_its_end_async(self._look())
-                elif self._leader is waiter:
-                    await self._lead(left)
+                    to_its_end(self._look())
+                elif self._line.leads(waiter):
+                    self._lead(left)
                 else:
-                    await wait_for_event_async(waiter.called, left)
+                    wait_for_event(waiter.called, left)
         except BaseException:
-            self._leave(waiter)
+            self._line.leave(waiter)
             if waiter.deliveries:
-                beside_async(self._source.give_back(waiter.deliveries))
+                beside(self._source.give_back(waiter.deliveries))
             raise
-        self._leave(waiter)
+        self._line.leave(waiter)
         if waiter.error is not None:
             raise waiter.error
         return waiter.deliveries, self._retry_after_ms()
 
-    async def _lead(self, left: float) -> None:
+    def _lead(self, left: float) -> None:
         """One look for all, or one sleep. The more wait, the less often a look is made."""
-        from asyncio import sleep
+        from time import sleep
 
         if (pause := min(self._rest_until - time.monotonic(), left)) > 0:
-            await sleep(pause)
+            sleep(pause)
         if not self._was_empty:
-            self._was_empty = not await to_its_end_async(self._look())
+            self._was_empty = not to_its_end(self._look())
         elif self._seen is None:  # others are told that we wait, and then one more look is due
-            seen = await self._source.signal()
-            self._was_empty = not await to_its_end_async(self._look())
+            seen = self._source.signal()
+            self._was_empty = not to_its_end(self._look())
             self._seen = seen if self._was_empty else None
         else:
             began = time.monotonic()
             pause = max(min(left, self._look_at - began), 0.0)
-            await self._source.wait(self._seen, pause)
+            self._source.wait(self._seen, pause)
             now = time.monotonic()
             if now >= self._look_at or now < began + pause:
                 self._seen = None
                 # One alone will most likely find something, so nobody need be told that it waits.
-                self._was_empty = len(self._waiting) > 1
+                self._was_empty = len(self._line) > 1
 
-    async def _look(self) -> bool:
+    def _look(self) -> bool:
         """Lease for all, and hand out. True: there may be more."""
-        with self._lock:
-            wanted = [waiter.most for waiter in self._waiting]
+        wanted = [waiter.most for waiter in self._line.waiters()]
         if not wanted:
             return False
         most = min(sum(wanted), max(LOOK_MESSAGES_MAX, wanted[0]))
         try:
-            deliveries, retry_after_ms = await self._source.lease(most)
+            deliveries, retry_after_ms = self._source.lease(most)
         except Exception as error:  # noqa: BLE001 - raised again, by everybody in the group
             if not self._source.is_closed:  # else they return
                 self._fail(error)
@@ -175,38 +154,30 @@ class ReceiveGroup:
         if self._retry_at is not None:
             self._look_at = min(self._look_at, self._retry_at)
         rest = self._hand_out(deliveries)
-        gap = (len(self._waiting) - 1) * GAP_SECONDS_EACH
+        gap = (len(self._line) - 1) * GAP_SECONDS_EACH
         self._rest_until = time.monotonic() + min(gap, GAP_SECONDS_MAX)
         if rest:
-            await self._source.give_back(rest)
+            self._source.give_back(rest)
         return len(deliveries) >= most
 
     def _hand_out(self, deliveries: Sequence[Delivery]) -> Sequence[Delivery]:
         """To each in its turn what it wants, while there is something. Answers with the rest."""
-        with self._lock:
-            while deliveries and self._waiting:
-                waiter = next(iter(self._waiting))
-                del self._waiting[waiter]
-                waiter.deliveries = deliveries[: waiter.most]
-                deliveries = deliveries[waiter.most :]
-                waiter.called.set()
-        return deliveries
+        left = deliveries
+
+        def give(waiter: WaitingReceive) -> bool:
+            nonlocal left
+            waiter.deliveries, left = left[: waiter.most], left[waiter.most :]
+            return bool(waiter.deliveries)
+
+        self._line.answer(give)
+        return left
 
     def _fail(self, error: Exception) -> None:
-        with self._lock:
-            for waiter in self._waiting:
-                waiter.error = error
-                waiter.called.set()
-            self._waiting.clear()
+        def give(waiter: WaitingReceive) -> bool:
+            waiter.error = error
+            return True
 
-    def _leave(self, waiter: WaitingReceive) -> None:
-        """It waits no longer; the next one leads."""
-        with self._lock:
-            self._waiting.pop(waiter, None)
-            if self._leader is waiter:
-                self._leader = next(iter(self._waiting), None)
-                if self._leader is not None:
-                    self._leader.called.set()
+        self._line.answer(give)
 
     def _retry_after_ms(self) -> int | None:
         if self._retry_at is None:

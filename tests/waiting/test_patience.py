@@ -2,7 +2,7 @@
 
 import pytest
 
-from turnabout.pacing import Patience
+from turnabout.waiting.pacing import Patience
 
 
 def test_it_looks_soon_at_first_and_then_less_and_less_often() -> None:

@@ -12,7 +12,7 @@ import pytest
 import turnabout
 import turnabout.aio
 from tests.support.until import until
-from turnabout._async.waiters import QUIET_SECONDS, ReceiveGroup
+from turnabout.waiting._async.receives import QUIET_SECONDS, ReceiveGroup
 from turnabout.words.errors import Disconnected
 from turnabout.words.verbs import Receive, Verb
 

@@ -2,9 +2,8 @@
 
 So a lone item leaves at once, and under load a call carries as many as came together during the
 last. Used where items are added and answered elsewhere: the worker's settler, a server's batches.
-Where the callers have no loop in common one of them leads, and there is no task: `_async/poller`
-(one query for all), `_async/waiters` (the leader also sleeps for the others), and SQLite's writer
-(its leader stays in its thread, as a hop would cost more than the verb).
+Where the callers have no loop in common one of them leads, and there is no task: see `line`, and
+SQLite's writer (its leader stays in its thread, as a hop would cost more than the verb).
 """
 
 from __future__ import annotations

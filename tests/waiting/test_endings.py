@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.support.loops import inside
-from turnabout._async.poller import EndingPoller as AsyncEndingPoller
-from turnabout._sync.poller import EndingPoller
+from turnabout.waiting._async.endings import EndingPoller as AsyncEndingPoller
+from turnabout.waiting._sync.endings import EndingPoller
 from turnabout.words.errors import Unavailable
 from turnabout.words.limits import IDS_MAX
 from turnabout.words.records import Ending
@@ -132,7 +132,7 @@ def test_threads_look_together() -> None:
     assert began.wait(10)
     for thread in threads[1:]:
         thread.start()
-    while poller._next is None or len(poller._next.ids) < 38:
+    while len(poller._line) < 39:
         time.sleep(0.001)
     go.set()
     for thread in threads:
@@ -140,17 +140,3 @@ def test_threads_look_together() -> None:
     assert store.asked == [(1,), tuple(range(2, 40))]
     assert sorted(found) == list(range(1, 40))
     assert found[39] == {39: Ending(39, "done")}
-
-
-def test_an_error_of_the_first_thread_ends_the_wait_of_the_others() -> None:
-    store: Any = Answers()
-    poller = EndingPoller(store, "q")
-
-    def broken() -> None:
-        raise Unavailable("away")
-
-    store.before = broken
-    with pytest.raises(Unavailable):
-        poller.look([1])
-    store.before = lambda: None
-    assert poller.look([1, 2]) == {1: Ending(1, "done")}

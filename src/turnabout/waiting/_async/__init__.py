@@ -1,0 +1,1 @@
+"""How those who wait look together, for asyncio."""

@@ -1,0 +1,1 @@
+"""For blocking callers. Generated from `_async/__init__.py` by `tools/unasync.py`: do not edit."""
