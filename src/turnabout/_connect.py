@@ -1,4 +1,4 @@
-"""From a URL to a store: the only file that names the stores. Each is imported when needed.
+"""Opening stores by URL: the only file that names them. Each is imported when needed.
 
 sqlite:///relative/app.db     a file, made if missing (four slashes: an absolute path)
 sqlite://                     in memory, private to this connection
@@ -96,8 +96,8 @@ def database(url: str, clock: Clock | None = None) -> Store:
 
 
 def place(url: str) -> tuple[Literal["sqlite", "postgresql"], str]:
-    """Where a database is, for programs that read it in bulk by other means: the absolute path of a
-    file, or what libpq takes. Opens nothing. Raises: as `database`.
+    """Return a database's place, for programs that read it in bulk by other means: the absolute
+    path of a file, or a libpq connection string. Opens nothing. Raises: as `database`.
     """
     kind = _database_kind(url)
     if kind == "sqlite":

@@ -21,12 +21,12 @@ _tasks: set[asyncio.Task[Any]] = set()
 
 
 def wait_for_event(event: threading.Event, seconds: float) -> None:
-    """Until it is set, for at most `seconds`."""
+    """Wait until it is set, for at most `seconds`."""
     event.wait(seconds)
 
 
 async def wait_for_event_async(event: asyncio.Event, seconds: float) -> None:
-    """Until it is set, for at most `seconds`."""
+    """Wait until it is set, for at most `seconds`."""
     import asyncio
 
     with suppress(TimeoutError):
@@ -35,19 +35,19 @@ async def wait_for_event_async(event: asyncio.Event, seconds: float) -> None:
 
 
 def to_its_end(done: T) -> T:
-    """Work that is for others, too."""
+    """Finish work that others depend on, too."""
     return done
 
 
 async def to_its_end_async(work: Coroutine[Any, Any, T]) -> T:
-    """Work that is for others, too, so that it goes on when its caller is cancelled."""
+    """Finish this even if the caller is cancelled: others depend on it."""
     import asyncio
 
     return await asyncio.shield(_begun(work))
 
 
 def beside(done: object, among: set[Any] | None = None) -> None:
-    """Work that nobody waits for."""
+    """Run work that nobody waits for."""
 
 
 def beside_async(
@@ -67,11 +67,11 @@ def beside_async(
 
 
 def ended(among: set[Any]) -> None:
-    """Until all that work is over."""
+    """Wait until all that work is over."""
 
 
 async def ended_async(among: set[asyncio.Task[Any]]) -> None:
-    """Until all that work is over."""
+    """Wait until all that work is over."""
     import asyncio
 
     await asyncio.gather(*among, return_exceptions=True)

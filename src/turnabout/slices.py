@@ -53,7 +53,7 @@ class Slice:
         return None if module is None else import_module(module)
 
     def folder(self, part: str) -> Path | None:
-        """Where a part's files are, without loading it; None if there is no such part."""
+        """Return the folder of a part without loading it; None if there is no such part."""
         module: str | None = getattr(self, part)
         return None if module is None else _HERE.parent.joinpath(*module.split("."))
 
@@ -66,7 +66,7 @@ def found() -> tuple[Slice, ...]:
 
 
 def modules(part: str) -> list[ModuleType]:
-    """That part of each slice that has one, loaded."""
+    """Load that part of each slice that has one."""
     return [module for slice_ in found() if (module := slice_.load(part)) is not None]
 
 

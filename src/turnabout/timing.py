@@ -1,4 +1,4 @@
-"""When a schedule is due. Pure: a schedule and instants go in, an instant comes out.
+"""Due times of schedules. Pure: a schedule and instants go in, an instant comes out.
 
 Instants are milliseconds since 1970. Cron expressions are read by `cronsim` (loaded when one is
 met), which walks the plain calendar; what a time of that calendar is in its zone, where clocks are
@@ -40,7 +40,7 @@ _NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Firing:
-    """What to do about a due time that has come: send or skip it, then wait for `next_at`."""
+    """The decision on a due time that has come: send or skip it, then wait for `next_at`."""
 
     due_at: int
     skip: bool

@@ -132,7 +132,7 @@ def test_events_of_another_connection_come_as_they_happen(door: Any, level: str)
         sender.join()
     assert event.kind == ("created" if level == "all" else "changed")
     assert event.queue == name
-    assert 0.3 <= took < 15
+    assert (0.3 if level == "all" else 0) <= took < 15  # a hint may also be of the new queue
 
 
 def test_a_queue_that_tells_nothing_says_so(queue: Any) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.tidy.test_tree import ROOT, sources, text_of
 
 LINES_MAX = {
-    "core": 28_852,
+    "core": 28_851,
     "slice alembic": 48,
     "slice dev": 750,
     "slice django": 1_096,

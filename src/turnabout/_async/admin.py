@@ -1,4 +1,4 @@
-"""What you can look at and change in a queue: settings, counts, history, events, redrives."""
+"""A queue's administration: settings, counts, history, events, redrives."""
 
 from __future__ import annotations
 

@@ -12,11 +12,11 @@ from turnabout.words.verbs import Clear, History
 
 PAGE_ROWS = 100
 CLEAR_ROWS = 10_000
-"""In one transaction: nobody waits long behind it."""
+"""Rows removed per transaction, so that nobody waits long behind it."""
 
 
 async def entries_of(store: AsyncStore, verb: History) -> AsyncIterator[HistoryEntry]:
-    """All entries from that page on."""
+    """Iterate over all entries, from that page on."""
     while True:
         page = await store.run(verb)
         for entry in page.entries:

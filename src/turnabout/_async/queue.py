@@ -193,7 +193,7 @@ class AsyncQueue(AsyncQueueAdmin):
         *,
         results: Sequence[Any] | None = None,
     ) -> tuple[o.AckOutcome, ...]:
-        """These messages are done. Outcomes per message or receipt, same order: Acked, LeaseLost.
+        """Ack messages. Outcomes per message or receipt, same order: Acked, LeaseLost.
 
         results: one for each receipt (bytes, str or JSON; None for none), for callers of `wait`.
         """
@@ -209,7 +209,7 @@ class AsyncQueue(AsyncQueueAdmin):
         return await self._store.run(v.Defer(self.name, all_of(Deferral, deferrals)))
 
     async def fail(self, failures: Sequence[Failure]) -> tuple[o.FailOutcome, ...]:
-        """These attempts failed.
+        """Record failed attempts.
 
         Outcomes, same order: Retrying; Dead; Blocked, and then the channel waits for a person;
                               Cancelled, if that was requested meanwhile; LeaseLost.
@@ -262,7 +262,7 @@ class AsyncQueue(AsyncQueueAdmin):
         return await self._store.run(v.Retry(self.name, limits.message_ids(ids)))
 
     async def endings(self, ids: Sequence[int]) -> tuple[Ending | None, ...]:
-        """How these messages ended, same order; None while one is unfinished.
+        """Look up how messages ended, same order; None while one is unfinished.
 
         Outcome `unknown`: it ended, and its history is gone (`history_seconds`).
         """
@@ -301,7 +301,7 @@ class AsyncQueue(AsyncQueueAdmin):
         return outcome if ending is None else ending
 
     def within(self, connection: object) -> AsyncJoinedQueue:
-        """This queue in your own transaction: what the handle does is committed with your rows.
+        """Use this queue in your own transaction: the handle's calls commit with your rows.
 
         connection: of psycopg, psycopg2, asyncpg, SQLAlchemy, Django, sqlite3 or aiosqlite, or an
                     object as `turnabout.adapters` describes it; of this face's colour.
@@ -336,7 +336,7 @@ class AsyncMessage(DeliveredMessage):
     async def ack(
         self, *, result: Any = None, then: Mapping[str, Iterable[Outgoing]] | None = None
     ) -> o.AckOutcome:
-        """It is done. Outcomes: Acked; LeaseLost, and then another worker may have it.
+        """Ack the message. Outcomes: Acked; LeaseLost, and then another worker may have it.
 
         result: for callers of `wait`: bytes, str or JSON, like a payload, up to 1 MiB.
         then:   messages to send in the same transaction, by their queue: either it is acked and
@@ -370,7 +370,7 @@ class AsyncMessage(DeliveredMessage):
     async def fail(
         self, error: str = "", *, retry: bool = True, delay_seconds: float | None = None
     ) -> o.FailOutcome:
-        """This attempt failed.
+        """Record a failed attempt.
 
         Outcomes: Retrying after the back-off; Dead; Blocked, and then its channel waits for a
                   person; Cancelled, if that was requested meanwhile; LeaseLost.

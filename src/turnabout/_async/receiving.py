@@ -65,7 +65,7 @@ class StoreSource:
     async def wait_for_messages(
         self, ends_at: float, *, was_empty: bool, in_front: bool
     ) -> tuple[Sequence[Delivery], int | None]:
-        """As `ReceiveGroup.wait`, with all who wait at this place."""
+        """Like `ReceiveGroup.wait`, together with every receive that waits at this place."""
         groups, place = self._shared.waiters, place_of(self._verb)
         group = groups.setdefault(place, ReceiveGroup(self))
         try:
@@ -113,7 +113,7 @@ async def receive_now(shared: Shared, verb: Receive) -> Received:
 
 
 async def _before_look(shared: Shared, queue: str) -> None:
-    """What is done on the way, once in a while: maintenance, and schedules that are due."""
+    """Periodic work that receives do on the way: maintenance, and schedules that are due."""
     await maintain_when_due(shared, queue)
     await fire_when_due(shared)
 

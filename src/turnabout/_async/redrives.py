@@ -13,7 +13,7 @@ STEP_SECONDS_MIN, STEP_SECONDS_MAX = 0.05, 1.0
 
 
 def user_and_host() -> str:
-    """Who begins a redrive, for its record; no more than the machine says."""
+    """The user and host that a redrive's record names as its starter."""
     import getpass
     import socket
 

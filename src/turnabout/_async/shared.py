@@ -27,11 +27,11 @@ class Shared:
     pollers: dict[str, EndingPoller] = field(default_factory=dict[str, EndingPoller])
 
     waiters: dict[Place, ReceiveGroup] = field(default_factory=dict[Place, ReceiveGroup])
-    """Those who wait for messages, by queue, lease and shard."""
+    """Waiting receives, by queue, lease and shard."""
     looking: set[Place] = field(default_factory=set[Place])
-    """Where one looks who would wait; others that come meanwhile share the next look."""
+    """Places where a receive that may wait is looking; receives that join share the next look."""
     loose_ends: set[Any] = field(default_factory=set[Any])
-    """What loops that were left still tell the store; `close` waits for it."""
+    """Calls that abandoned loops still make; `close` waits for them."""
 
     def __post_init__(self) -> None:
         if self.store.maintains_itself:

@@ -54,7 +54,7 @@ class AsyncTurnabout:
         return AsyncSchedules(self._shared)
 
     async def queues(self) -> tuple[QueueEntry, ...]:
-        """All queues with their settings, by name."""
+        """Iterate over all queues with their settings, by name."""
         return await self._store.run(QueueList())
 
     async def stats(self) -> tuple[QueueStats, ...]:

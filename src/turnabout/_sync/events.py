@@ -16,7 +16,7 @@ PAGE = 100
 HINT_SECONDS_MAX = 1.0
 """Not all that happens gives a hint: a lease, for one, makes nobody else look."""
 SETTLED_SECONDS = 5.0
-"""How old the queue's setting may be as we know it: it may change while we listen."""
+"""Maximum age of the cached queue setting: it may change while we listen."""
 
 
 class EventReader:

@@ -115,7 +115,7 @@ class Schedules:
         return next((entry for entry in found if entry.schedule.name == name), None)
 
     def list(self, *, queue: str | None = None) -> tuple[ScheduleEntry, ...]:
-        """All schedules by name, or those that send to that queue."""
+        """Iterate over all schedules by name, or over those that send to one queue."""
         if queue is not None:
             limits.queue_name(queue)
         return self._store.run(ScheduleList(queue))

@@ -54,7 +54,7 @@ class Turnabout:
         return Schedules(self._shared)
 
     def queues(self) -> tuple[QueueEntry, ...]:
-        """All queues with their settings, by name."""
+        """Iterate over all queues with their settings, by name."""
         return self._store.run(QueueList())
 
     def stats(self) -> tuple[QueueStats, ...]:

@@ -15,9 +15,9 @@ from turnabout.words.verbs import QueueList
 ROUND_SECONDS = 30.0
 """Between two looks for old rows, which read a little of every queue."""
 LOOK_SHARE, LOOK_TIMES_MAX = 0.01, 20
-"""Of the time, for looks: where they take long they come later, at most so many times."""
+"""Share of the time spent on looks: slow looks are spaced further apart, up to this factor."""
 STEP_SECONDS = 0.5
-"""Of each second for what is due, and for queues that are received from: if many, by turns."""
+"""Share of each second for due queues and for queues with receivers; if many, in turns."""
 
 
 class Upkeep:

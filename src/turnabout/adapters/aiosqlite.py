@@ -20,5 +20,5 @@ class Aiosqlite:
         self._connection = connection
 
     async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """As `AsyncSqliteClient.run`."""
+        """See `AsyncSqliteClient.run`."""
         return await self._connection._execute(lambda: work(self._connection._conn))

@@ -17,11 +17,11 @@ class Asyncpg:
         self._connection = connection
 
     def is_in_transaction(self) -> bool:
-        """As `AsyncClient.is_in_transaction`."""
+        """See `AsyncClient.is_in_transaction`."""
         return self._connection.is_in_transaction()
 
     async def fetch(self, sql: str, parameters: Parameters) -> Rows:
-        """As `AsyncClient.fetch`."""
+        """See `AsyncClient.fetch`."""
         plain = sys.modules["asyncpg"].Record  # its owner may have another class of them
         records = await self._connection.fetch(sql, *parameters, record_class=plain)
         return [tuple(record) for record in records]

@@ -1,4 +1,4 @@
-"""What both stores' joined connections have in common: which verbs join, and what they refuse.
+"""Shared by both stores' joined connections: which verbs may join, and what is refused.
 
 A joined connection is a store for the verbs of a handle made by `queue.within`.
 """

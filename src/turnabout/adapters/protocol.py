@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol, TypeVar
 T = TypeVar("T")
 
 Paramstyle = Literal["numeric_dollar", "pyformat", "format", "named", "qmark"]
-"""How parameters stand in the SQL that `fetch` takes: `$1`, `%(p1)s`, `%s`, `:p1` or `?`."""
+"""The parameter style of the SQL that `fetch` takes: `$1`, `%(p1)s`, `%s`, `:p1` or `?`."""
 
 Parameters = Sequence[Any] | Mapping[str, Any]
 """A sequence in the order of the SQL, or, for `pyformat` and `named`, a mapping of `p1`, `p2` …
@@ -23,7 +23,7 @@ Rows = Sequence[Sequence[Any]]
 class _EitherClient(Protocol):
     @property
     def paramstyle(self) -> Paramstyle:
-        """How parameters are written."""
+        """The parameter style."""
         ...
 
     def is_in_transaction(self) -> bool:
@@ -45,7 +45,7 @@ class AsyncClient(_EitherClient, Protocol):
     """The same for asyncio."""
 
     async def fetch(self, sql: str, parameters: Parameters) -> Rows:
-        """As `Client.fetch`."""
+        """See `Client.fetch`."""
         ...
 
 
@@ -61,5 +61,5 @@ class AsyncSqliteClient(Protocol):
     """The same for asyncio."""
 
     async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """As `SqliteClient.run`."""
+        """See `SqliteClient.run`."""
         ...

@@ -13,8 +13,8 @@ _IDLE = 0
 
 
 def context(connection: Any) -> Any:
-    """How values are read and written on a connection: as psycopg does it by itself, whatever the
-    program has registered there or for all connections.
+    """The driver's own loaders and dumpers for a connection, whatever the program has registered
+    there or for all connections.
     """
     return SimpleNamespace(connection=connection, adapters=_adapters())
 
@@ -29,7 +29,7 @@ def _adapters() -> Any:
 
 
 def rows_of(cursor: Any) -> Rows:
-    """All rows of a cursor, read so where it is one of psycopg's."""
+    """Fetch all rows of a cursor, with our loaders if it is one of psycopg's."""
     result = getattr(cursor, "pgresult", None)
     if result is None:
         return cursor.fetchall()
@@ -52,7 +52,7 @@ def as_literal(value: Any) -> Any:
 
 @cache
 def _plain(name: str) -> Any:
-    """That class of psycopg's cursors, which writes values so."""
+    """A subclass of that psycopg cursor class, with our dumpers."""
     cursors = getattr(sys.modules["psycopg"], name)
     return type(name, (cursors,), {"adapters": property(lambda _: _adapters())})
 
@@ -64,7 +64,7 @@ class _EitherPsycopg:
         self._connection = connection
 
     def is_in_transaction(self) -> bool:
-        """As `Client.is_in_transaction`."""
+        """See `Client.is_in_transaction`."""
         connection = self._connection
         return not connection.autocommit or connection.info.transaction_status != _IDLE
 
@@ -73,7 +73,7 @@ class Psycopg(_EitherPsycopg):
     """A `Client` over a blocking connection."""
 
     def fetch(self, sql: str, parameters: Parameters) -> Rows:
-        """As `Client.fetch`."""
+        """See `Client.fetch`."""
         with _plain("RawCursor")(self._connection) as cursor:
             return rows_of(cursor.execute(sql, [*map(as_literal, parameters)], binary=True))
 
@@ -82,6 +82,6 @@ class AsyncPsycopg(_EitherPsycopg):
     """An `AsyncClient` over a connection for asyncio."""
 
     async def fetch(self, sql: str, parameters: Parameters) -> Rows:
-        """As `AsyncClient.fetch`."""
+        """See `AsyncClient.fetch`."""
         async with _plain("AsyncRawCursor")(self._connection) as cursor:
             return rows_of(await cursor.execute(sql, [*map(as_literal, parameters)], binary=True))

@@ -20,12 +20,12 @@ class Psycopg2:
         self._connection = connection
 
     def is_in_transaction(self) -> bool:
-        """As `Client.is_in_transaction`."""
+        """See `Client.is_in_transaction`."""
         connection = self._connection
         return not connection.autocommit or connection.get_transaction_status() != _IDLE
 
     def fetch(self, sql: str, parameters: Parameters) -> Rows:
-        """As `Client.fetch`."""
+        """See `Client.fetch`."""
         theirs: Any = sys.modules["psycopg2"]
         own = theirs.extensions
         with self._connection.cursor(cursor_factory=own.cursor) as cursor:

@@ -16,5 +16,5 @@ class Sqlite3:
         self._connection = connection
 
     def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """As `SqliteClient.run`."""
+        """See `SqliteClient.run`."""
         return work(self._connection)

@@ -1,4 +1,4 @@
-"""What an asyncio connection has by itself: how it is opened, and how long it waits.
+"""The asyncio half of a connection: opening it, and waiting on its socket.
 
 `socket` is the same for blocking callers; all else of a connection is written once, in `_async`.
 """

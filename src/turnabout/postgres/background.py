@@ -1,4 +1,4 @@
-"""What a listener does beside the calls: in threads for blocking callers, in tasks for asyncio."""
+"""A listener's background work: in threads for blocking callers, in tasks for asyncio."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Background:
     """Work in a thread of its own, from the first time that it is wanted."""
 
     LOOK_SECONDS = 0.5
-    """How long it listens at a time, so how long it may take to see that the store was closed."""
+    """Seconds that it listens at a time, so the longest time until it notices a closed store."""
 
     def __init__(self, work: Callable[[], None], name: str) -> None:
         self._work, self._name = work, name
@@ -45,7 +45,7 @@ class Background:
             self._thread.join(2.0)
 
     def remove_waiters(self, used: psycopg.Connection[Any], run: Run, process: str) -> None:
-        """At the end, on the connection that was used to listen: all others may be busy."""
+        """Send the last notices on the connection that listened: all others may be busy."""
         psycopg.RawCursor(used).execute(REMOVE_WAITERS, (process,))
 
 
@@ -62,7 +62,7 @@ class LateNotices(Background):
         self._stopped = False
 
     def wake(self) -> None:
-        """There are some."""
+        """Announce that there are notices."""
         self.begin()
         if self._notices.due_at < self._wakes_at:
             self._has_some.set()
@@ -93,7 +93,7 @@ class AsyncBackground:
     """Work in a task of its own, from the first time that it is wanted."""
 
     LOOK_SECONDS = RENEW_SECONDS
-    """It only has to see that rows are to be renewed: the end cuts it off."""
+    """Wake up only to renew rows; closing cuts it off."""
 
     def __init__(self, work: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
         self._work, self._name = work, name
@@ -113,7 +113,7 @@ class AsyncBackground:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def remove_waiters(self, used: object, run: AsyncRun, process: str) -> None:
-        """At the end, on another connection: on the one that was used a wait was cut off."""
+        """Send the last notices on another connection: the one that listened was cut off."""
         await run(REMOVE_WAITERS, (process,))
 
 
@@ -125,7 +125,7 @@ class AsyncLateNotices(AsyncBackground):
         self._notices, self._send = notices, send
 
     def wake(self) -> None:
-        """There are some."""
+        """Announce that there are notices."""
         if self._task is not None and self._task.done():
             self._task = None
         self.begin()

@@ -1,4 +1,4 @@
-"""What a verb is on PostgreSQL: one call of one function. `calls` has them all."""
+"""A verb on PostgreSQL: one call of one function. `calls` has them all."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ class Call:
     without_timers: bytes | None = None
     """The call to make instead when the same was made for that queue a moment ago."""
     everyday: Sequence[Everyday] = ()
-    """What to try before it: the first one that is for the verb."""
+    """Shortcuts to try before it: the first that fits the verb."""
     notifies: Notifies | None = None
     """The queues that it changed in any way, so that those who wait must be notified; None: as the
     verb says.
     """
     in_parts: bool = False
-    """It is called again until it answers 0, so that no transaction grows with the queue."""
+    """True if it is called until it returns 0, so that no transaction grows with the queue."""
     settles: bool = False
-    """It changes what others go by: once that is committed, `SETTLE` follows."""
+    """True if it changes settings that others rely on: after its commit, `SETTLE` follows."""
 
 
 def call(
@@ -121,7 +121,7 @@ def in_room(select: str, function: str, *sized: str) -> str:
 
 
 def nothing(_verb: Any, _rows: Rows) -> None:
-    """There is no answer."""
+    """Discard the rows."""
 
 
 def single(_verb: Any, rows: Rows) -> Any:

@@ -63,7 +63,7 @@ class PostgresConnections:
             return self._writable(await connect(self._address(), **self._prepares()))
 
     def transaction(self, connection: _Connection) -> Any:
-        """That of psycopg's, in which a handler can neither commit nor roll back by itself."""
+        """A psycopg transaction in which the handler can neither commit nor roll back."""
         return connection.transaction()
 
     def put_back(self, connection: _Connection, *, keep: bool) -> None:

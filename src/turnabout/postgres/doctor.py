@@ -1,4 +1,4 @@
-"""What `doctor` looks at on a PostgreSQL server: read only, with the queries of `doctor.sql`.
+"""The `doctor` of PostgreSQL: read only, with the queries of `doctor.sql`.
 
 All counts are of one snapshot, or a send between two of them would look like damage.
 """
@@ -47,7 +47,7 @@ Db = psycopg.Connection[Any]
 
 
 def findings(url: str) -> Iterator[Finding]:
-    """All findings about the server and the database that the URL names."""
+    """Collect all findings about the server and the database of the URL."""
     yield ok("psycopg", version=psycopg.__version__, libpq=psycopg.pq.version())
     try:
         first = _connect(url)
@@ -126,7 +126,7 @@ def _of_server(db: Db) -> Iterator[Finding]:
 
 
 def of_transactions(db: Db) -> Iterator[Finding]:
-    """Whatever holds back vacuum makes a busy queue slow; and deadlocks."""
+    """Find deadlocks, and whatever holds back vacuum, which makes a busy queue slow."""
     found: list[Finding] = []
     row = _row(db, "oldest transaction")
     if row is not None and row[4] > TRANSACTION_OLD_SECONDS:
@@ -145,7 +145,7 @@ def of_transactions(db: Db) -> Iterator[Finding]:
 
 
 def of_role(db: Db) -> Iterator[Finding]:
-    """What an administrator has set for the role, and what only connections of ours undo."""
+    """Find settings of the role that only our own connections undo."""
     found = db.execute(SQL["role settings"].encode()).fetchall()
     said = ", ".join(f"{name} = {value}" for name, value in found)
     yield warn("role settings", settings=said) if found else ok("role settings")

@@ -1,4 +1,4 @@
-"""What PostgreSQL and psycopg raise, as Turnabout's own exceptions; nowhere else."""
+"""Turnabout's exceptions for errors of PostgreSQL and psycopg; made nowhere else."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ BUSY = frozenset({"40001", "40P01", LOCKED, "57014", NOT_REBUILT})
 """Serialisation failure, deadlock, lock and statement timeout: rolled back, safe to repeat."""
 
 LOST = ("08", "40003", "53300", "57")
-"""So begin the codes of a connection that broke or could not be had, of a server that goes or
-comes, and of one that doesn't know itself: only then is it unknown what happened.
+"""Prefixes of SQLSTATEs for broken or refused connections, and for servers that start, stop or
+fail internally: only then is the outcome of a call unknown.
 """
 
 PASSES = ("25P0", "40", "53", "55P0", "58")
-"""So begin those of what the server may take later: others were before, a timeout was over, it
-lacks memory or connections, or its system failed it.
+"""Prefixes of SQLSTATEs that are worth a retry: conflicts, timeouts, lack of memory or
+connections, failures of the server's system.
 """
 
 NOT_ALLOWED = "42501"
 
 OURS = "22023"
-"""What our functions refuse a value by: in the library's words."""
+"""SQLSTATEs by which our functions refuse a value, in the library's words."""
 
 _OF_THE_CLIENT = (psycopg.OperationalError, psycopg.InterfaceError)
 
@@ -73,8 +73,8 @@ _MADE_READ_ONLY = "default_transaction_read_only"
 """A URL that has this asks for sessions that only read: a refusal is no failover then."""
 
 UNLOGGED_ON_A_STANDBY = "get_relation_info"
-"""Where the server refuses to read an unlogged table during recovery. Its text is translated, and
-the SQLSTATE is that of anything that isn't supported.
+"""Source function of the error for reading an unlogged table during recovery. The error's text is
+translated, and its SQLSTATE is that of everything that isn't supported.
 """
 
 
@@ -91,12 +91,12 @@ class NotRebuilt(Busy):
 
 
 def busy(code: str) -> type[Busy]:
-    """What one of `BUSY` is raised as."""
+    """The exception of each SQLSTATE in `BUSY`."""
     return NotRebuilt if code == NOT_REBUILT else Busy
 
 
 def leads_to_a_standby(error: psycopg.Error) -> bool:
-    """Where this connection leads nothing can be written, now; the name may lead elsewhere soon."""
+    """SQLSTATEs of servers that can't be written to now; the host name may lead elsewhere soon."""
     return error.sqlstate == READ_ONLY or (
         error.sqlstate == "0A000" and error.diag.source_function == UNLOGGED_ON_A_STANDBY
     )
@@ -166,7 +166,7 @@ def translate(
 
 
 def _bound(diag: psycopg.errors.Diagnostic) -> str | None:
-    """What a value has to be, of a domain or a column: our domains' constraints are sentences."""
+    """Describe the values that a domain or a column takes: our constraints' names are sentences."""
     name, column = diag.constraint_name, diag.column_name
     if name is None:
         return column and f"{column} is missing"
@@ -190,7 +190,7 @@ def _not_taken(code: str, text: str, diag: psycopg.errors.Diagnostic) -> Turnabo
 
 
 def _refused(error: psycopg.Error, code: str, text: str, url: str) -> TurnaboutError | None:
-    """By a standby, or for want of rights."""
+    """True if refused by a standby, or for want of rights."""
     if isinstance(error, RoleReadsOnly):
         return Forbidden(
             f"sessions of this role are read-only ({text}): `alter role … reset "

@@ -32,10 +32,10 @@ from turnabout.words.migration import Migration, SchemaStatus
 from turnabout.words.urls import without_secrets
 
 LOCK_SECONDS = 0.5
-"""How long a step waits for a table, since all calls that come later wait behind it."""
+"""Lock timeout of a step: all later calls wait behind it."""
 
 TRIES = 40
-"""How often `up` begins again when a table was not free in that time."""
+"""Attempts of `up` when a table was not free in that time."""
 
 PAUSE_SECONDS = 1.0
 
@@ -96,7 +96,7 @@ def migrations() -> tuple[Migration, ...]:
 
 
 def functions() -> str:
-    """All functions that the core's verbs call, as one text, as they stand in `turnabout`."""
+    """Return all functions of the core's verbs as one text, as installed in `turnabout`."""
     return core().functions()
 
 
@@ -114,8 +114,8 @@ def _digest_of_core() -> str:
 
 
 def steps(since: Mapping[str, int] = MappingProxyType({})) -> tuple[str, ...]:
-    """All that a database lacks whose core (`""`) and slices have come this far, statement by
-    statement. What isn't named is missing: without anything, the database is empty.
+    """Return the statements that a database lacks whose core (`""`) and slices are at these
+    versions. Parts without a version are missing: without any, the database is empty.
 
     To run in this order, in one transaction: nothing in it begins or ends one. Each is a single
     statement, for drivers that take no more at once.
@@ -224,7 +224,7 @@ def _up(connection: psycopg.Connection) -> tuple[str, ...]:
 
 
 def set_name(part: CallPart) -> str:
-    """How `up` and `status` call a part's set."""
+    """The name by which `up` and `status` show a part's set."""
     return f"functions {part.name} {digest(part)}" if part.name else f"functions {digest(part)}"
 
 
@@ -299,7 +299,7 @@ def disallow(url: str, role: str, kind: str) -> None:
 
 
 def status(url: str) -> SchemaStatus:
-    """How far a database has come, and which sets of functions it has."""
+    """A database's migration state, and its sets of functions."""
     with translated(url), _connect(url) as connection:
         there = _read(connection)
     pending: list[str] = []

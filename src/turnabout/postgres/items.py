@@ -22,7 +22,7 @@ class SplitVerb:
 
     verbs: list[v.Verb[Any]]
     places: list[tuple[int, int]]
-    """Of each item of the whole verb: the round that answers it, and where in its answer."""
+    """For each item of the whole verb: the round that answers it, and its index there."""
 
     def merge(self, answers: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
         """The outcomes in the order of the whole verb's items."""
@@ -30,8 +30,8 @@ class SplitVerb:
 
 
 def without_duplicates(verb: v.Verb[Any]) -> SplitVerb | None:
-    """None: it names each message once, as nearly all do. An item that comes a third time meets
-    what it met at the second, and has the same answer.
+    """Split a verb that names messages twice; None: it names each once, the usual case. An item
+    that comes a third time has the answer of the second.
     """
     if verb.reads or verb.items is None or verb.items.id_of is None:
         return None

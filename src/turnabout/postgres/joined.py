@@ -124,7 +124,7 @@ def _plain(value: Any) -> Any:
 
 
 def meaning(error: BaseException, verb: Verb[Any]) -> TurnaboutError | None:
-    """What PostgreSQL said, in our words; None: it is the library's own word on its connection."""
+    """Translate an error of PostgreSQL; None: it is the library's own, about its connection."""
     found = _diagnosed(error)
     if found is None:
         return None

@@ -1,4 +1,4 @@
-"""How other processes are notified of a change in a queue, and when.
+"""Notifying other processes of a change in a queue.
 
 A notification is a hint, sent after the verb's own transaction and never inside it: NOTIFY takes a
 lock that would make all senders of the server commit one after another. It is for those who have
@@ -21,7 +21,7 @@ from turnabout.words.verb import Change
 
 PAUSE_SECONDS = 0.004
 ALONE_PAUSE_SECONDS = 0.01
-"""The same where the last call found that nobody waits: most of what sends is told to nobody."""
+"""The same where the last call found that nobody waits: usually nobody is waiting."""
 ENDS_PAUSE_SECONDS = 0.05
 """The same where there are only ends of messages: seldom does somebody wait for those, and a call
 for each ack would be a good part of it.
@@ -37,17 +37,15 @@ REMOVE_WAITERS = rendered("select turnabout.remove_waiters($1::text)").encode()
 QUEUES_TO_LOOK = rendered("select * from turnabout.queues_to_look($1::text[], $2::int)").encode()
 REBUILD = rendered("select turnabout.rebuild()").encode()
 STATEMENTS = (NOTIFY_WAITERS, REBUILD)
-"""For every role: all notify others that wait, and may be the first to come after a crash of the
-server.
-"""
+"""Privilege of every role: all notify waiters, and may be the first after a crash."""
 WAITING = (ADD_WAITERS, REMOVE_WAITERS, QUEUES_TO_LOOK)
-"""For roles that may receive, or see how messages end."""
+"""Privilege of roles that may receive, or see how messages end."""
 QUEUES_MAX = 1_000
-"""In one call (sql/look/check_queue_count.sql)."""
+"""Queues in one call (sql/look/check_queue_count.sql)."""
 
 
 class Notice(NamedTuple):
-    """There may be this in the queue, for at most `most` receivers (None: all)."""
+    """Note a change in the queue, for at most `most` receivers (None: all)."""
 
     queue: str
     change: Change = Change.ANY
@@ -57,7 +55,7 @@ class Notice(NamedTuple):
 
 
 class Notices:
-    """Of one process, for others: collected until they are due. For any thread."""
+    """A process's pending notices for others, collected until they are due. Thread-safe."""
 
     def __init__(self, process: str) -> None:
         """`process`: the name by which it waits itself."""
@@ -73,7 +71,7 @@ class Notices:
         return bool(self._pending)
 
     def add(self, notices: Sequence[Notice]) -> None:
-        """To be sent as soon as they are due."""
+        """Add changes, to be sent as soon as they are due."""
         with self._lock:
             for queue, change, count, was_notified in notices:
                 key = (queue, change, was_notified)
@@ -82,12 +80,12 @@ class Notices:
 
     @property
     def due_at(self) -> float:
-        """When the next call may be made for what there is. Ends alone can wait longer."""
+        """Return the time of the next call. Notices of ends alone can wait longer."""
         ends_only = all(change == Change.ENDED for _, change, _ in tuple(self._pending))
         return self._called_at + (ENDS_PAUSE_SECONDS if ends_only else self._pause)
 
     def found(self, *, waiters: bool) -> None:
-        """What the last call found."""
+        """Note the result of the last call."""
         self._pause = PAUSE_SECONDS if waiters else ALONE_PAUSE_SECONDS
 
     def take(self, now: float) -> Sequence[Any] | None:

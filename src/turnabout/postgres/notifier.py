@@ -71,7 +71,7 @@ class ListeningNotifier(Notifier):
         return places
 
     def parameters(self, places: Sequence[Place], *, sweep: bool = False) -> Sequence[Any]:
-        """Of `ADD_WAITERS`."""
+        """Parameters of `ADD_WAITERS`."""
         return (
             self.process,
             [queue for queue, _ in places],
@@ -81,7 +81,7 @@ class ListeningNotifier(Notifier):
         )
 
     def were_written(self, places: Sequence[Place]) -> None:
-        """They are in the database, unless somebody has removed them already."""
+        """Note rows that are in the database, unless another process removed them already."""
         self._written.update(set(places) - self._taken)
 
     def lost(self) -> None:

@@ -1,4 +1,4 @@
-"""What there is to install: the core's steps and functions, and those of each slice.
+"""The parts to install: the core's steps and functions, and those of each slice.
 
 A *part* is the core or a slice. Its functions are a set in a schema of its own: `turnabout_r2` has
 the core's revision 2, `turnabout_r2_pipeline_r1` the pipeline's revision 1 made for it, since a
@@ -37,7 +37,7 @@ class CallPart:
 
     @property
     def schema(self) -> str:
-        """Where its set of functions is."""
+        """Schema of its set of functions."""
         return schema(self.name)
 
     def migrations(self) -> tuple[Migration, ...]:
@@ -50,7 +50,7 @@ class CallPart:
         )
 
     def functions(self) -> str:
-        """All functions of its set as one text, whole, with the names that their files have."""
+        """Return all functions of its set as one text, with the names in their files."""
         folders = ["functions"] if self.name else [f"sql/{room}" for room in ROOMS]
         return "\n".join(map(functions_of, sql_files(self.package, *folders)))
 
@@ -59,11 +59,11 @@ class CallPart:
         return rendered(self.functions())
 
     def kinds_as_json(self) -> str:
-        """As the ledger keeps them."""
+        """Digests as the ledger keeps them."""
         return json.dumps(self.kinds, sort_keys=True)
 
     def open_functions(self) -> list[str]:
-        """Those that act with their owner's rights: all of `operate` but what is inlined."""
+        """Functions with their owner's rights: all of `operate` that are not inlined."""
         return [name for name in self.kinds["operate"] if name != "clock_ms"]
 
     def digest(self, *more: str) -> str:
@@ -93,5 +93,5 @@ def parts() -> tuple[CallPart, ...]:
 
 @cache
 def latest() -> str:
-    """What stands in the schema `turnabout` only: for people who write SQL, and for permissions."""
+    """Functions of the schema `turnabout` only: for people who write SQL, and for permissions."""
     return "\n".join(map(functions_of, sql_files(_PACKAGE, "latest")))

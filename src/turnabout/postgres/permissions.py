@@ -21,14 +21,14 @@ from turnabout.words.administration import ADMINISTRATION
 from turnabout.words.verbs import KINDS
 
 MAY_SEND = "may_send"
-"""It stands beside the ledger: the types of arguments ask it."""
+"""Stored beside the ledger: the types of arguments depend on it."""
 
 _CALLED = re.compile(r"\bturnabout_r\d+\.(\w+)\(")
 
 
 @cache
 def functions_of_kinds() -> Mapping[str, list[str]]:
-    """For each kind the names of its functions, sorted."""
+    """Names of functions by kind, sorted."""
     verbs = {**KINDS, "operate": (*KINDS["operate"], *ADMINISTRATION)}
     return {kind: sorted(_names(some)) for kind, some in verbs.items()}
 

@@ -17,7 +17,7 @@ REVISION = 1
 """Rises with the first change of a function after each release."""
 
 DIGEST = "57b34ed7213844a0"
-"""Of the functions as they are now. A test compares, so that nobody forgets to raise `REVISION`."""
+"""Digest of today's functions. A test compares, so that nobody forgets to raise `REVISION`."""
 
 SCHEMA = "turnabout"
 

@@ -1,4 +1,4 @@
-"""What a blocking connection has by itself: how it is opened, and how long it waits.
+"""The blocking half of a connection: opening it, and waiting on its socket.
 
 The same for asyncio is `async_socket`; all else of a connection is written once, in `_async`.
 """
@@ -15,8 +15,8 @@ import psycopg
 from turnabout.postgres.url import PostgresOptions, address
 
 SELECTOR: Final = getattr(selectors, "PollSelector", selectors.SelectSelector)
-"""That knows no largest number of a file. Windows, whose sockets have no such numbers, has the
-other one."""
+"""`poll`, which has no limit on file numbers. Windows has only `select`, but its sockets have no
+such numbers."""
 READ: Final = selectors.EVENT_READ
 BOTH: Final = selectors.EVENT_READ | selectors.EVENT_WRITE
 

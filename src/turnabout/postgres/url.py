@@ -43,13 +43,11 @@ NETWORK: Final = {
     "keepalives_count": "3",
     "tcp_user_timeout": "60000",
 }
-"""What is asked of libpq where nothing else is said: a network that swallows everything is noticed,
-also by those who wait for the server to speak first.
-"""
+"""Defaults for libpq: a silent network is noticed, also while the server is to speak first."""
 
 
 def address(conninfo: str, program: str) -> str:
-    """What libpq takes, for a connection that the server's operators see by the program's name."""
+    """Return libpq's parameters for a connection that operators see under the program's name."""
     given = conninfo_to_dict(conninfo).keys() | {
         option.keyword.decode() for option in Conninfo.get_defaults() if option.val is not None
     }

@@ -24,7 +24,7 @@ TOKEN_CHARS_MAX = 4_096
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a server is, and the options in its URL.
+    """A server's address, and the options in its URL.
 
     timeout_seconds  how long a call waits for its answer, or for its turn among the connections
     connect_seconds  how long opening a connection may take

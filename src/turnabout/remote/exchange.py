@@ -74,7 +74,7 @@ class Answer:
 
     @property
     def body(self) -> bytes:
-        """All of it."""
+        """Return the whole body."""
         return self.parts[0] if len(self.parts) == 1 else b"".join(self.parts)
 
 

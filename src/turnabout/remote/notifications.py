@@ -21,7 +21,7 @@ from turnabout.words.errors import TurnaboutError
 from turnabout.words.verb import Change
 
 ASK_SECONDS = 20.0
-"""How long one request waits for a change."""
+"""Seconds that one request waits for a change."""
 POLL_SECONDS = 1.0
 """While the server cannot be asked, waiters look for themselves this often; and a server that
 answers at once is asked no more often.

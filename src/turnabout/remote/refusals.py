@@ -1,4 +1,4 @@
-"""What both colours of the store refuse, in the same words."""
+"""Refusals of both colours of the store, in the same words."""
 
 from __future__ import annotations
 

@@ -56,11 +56,11 @@ class SingleConnections:
         return connection
 
     def put(self, connection: httpx2.AsyncHTTPTransport) -> None:
-        """It is idle."""
+        """Put a connection back."""
         self._idle.append((connection, time.monotonic()))
 
     async def close(self) -> None:
-        """All of them."""
+        """Close all connections."""
         for connection in self._all:
             await connection.aclose()
 

@@ -18,10 +18,10 @@ from turnabout.sqlite._reserve import Reserve
 from turnabout.sqlite._url import Place
 
 LOG_BYTES = LOG_BYTES_KEPT + 1024 * 1024
-"""How long the log may get, whichever process writes to it. The fewer checkpoints, the fewer pages
-are written twice; the longer the log, the longer a checkpoint holds everybody up."""
+"""Size of the log that triggers a checkpoint, whichever process writes. Fewer checkpoints write
+fewer pages twice; a longer log makes a checkpoint block everybody for longer."""
 AGAIN_BYTES = 1024 * 1024
-"""Where a reader kept a checkpoint from being whole, the log grows by this much before the next."""
+"""Growth of the log before the next checkpoint, after a reader kept one from completing."""
 
 
 class Checkpoints:
@@ -55,8 +55,8 @@ class Checkpoints:
             self._due = LOG_BYTES if self._checkpoint() else size + AGAIN_BYTES
 
     def make_room(self) -> bool:
-        """Where the disk is full: give up the reserve, then move the log into the file, so that it
-        is written from its start again. Whether another try may do better.
+        """Make room on a full disk: give up the reserve, then move the log into the file, so that
+        it is written from its start again. Returns whether another try may succeed.
         """
         if self._log is None:
             return False

@@ -18,7 +18,7 @@ from turnabout.sqlite._statements import statements
 Clock = Callable[[], int]
 
 KEPT_MS = 100
-"""What a process has seen may be that much later: each time would be a page more in each commit."""
+"""Tolerated lead of the times seen: saving each would add a page to every commit."""
 STEP_MS = 1_000
 AHEAD_MS_MAX = 86_400_000
 _SQL = statements("clock")
@@ -54,7 +54,7 @@ class FileClock:
 
     @staticmethod
     def keep(connection: sqlite3.Connection, now: int) -> None:
-        """Where the transaction has written something at that time anyway."""
+        """Save the time in a transaction that writes anyway."""
         connection.execute(_SQL["keep"], (now,))
 
 

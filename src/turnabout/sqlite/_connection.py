@@ -18,8 +18,7 @@ from turnabout.words.errors import Forbidden, UsageError, WrongVersion
 
 SQLITE_MIN = (3, 38, 0)  # STRICT tables, built-in JSON
 LOG_BYTES_KEPT = 15 * 1024 * 1024
-"""What the log is cut to when it begins anew; a file that is written over costs less than one that
-grows."""
+"""Size that the log is cut to when it starts over: overwriting costs less than growing."""
 SQLITE_SAFE = (3, 51, 3)  # no WAL-reset bug: checkpoints may meet commits
 
 
@@ -47,11 +46,11 @@ class Connection(sqlite3.Connection):
         self.applied: tuple[str, ...] = ()
         """The steps of the schema that this connection has run."""
         self.random = random.Random()  # noqa: S311
-        """Where the jitter of back-offs comes from; tests seed it."""
+        """Source of the jitter of back-offs; tests seed it."""
         self.row_factory = sqlite3.Row
 
     def tuples(self, statement: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-        """All rows as plain tuples, which take less time than those with names: for hot loops."""
+        """Fetch all rows as plain tuples, quicker than named ones: for hot loops."""
         cursor = self.cursor()
         cursor.row_factory = None
         return cursor.execute(statement, parameters).fetchall()
@@ -131,8 +130,8 @@ def may_only_read(path: Path) -> bool:
 
 
 def address(path: Path) -> str:
-    """Where to look at a file without writing. A log is read through shared memory, which may have
-    to be made; where there is none, nothing needs that, and nobody's lock either.
+    """Return the URI for reading a file without writing. A log is read through shared memory,
+    which may have to be made; a file without a log needs neither that nor a lock.
     """
     has_log = path.with_name(f"{path.name}-wal").exists()
     return f"{path.as_uri()}?mode=ro{'' if has_log else '&immutable=1'}"

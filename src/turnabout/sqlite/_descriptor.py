@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 LOOKS_ONLY = getattr(os, "O_PATH", None)
-"""How the database may be opened beside SQLite: closing any other way drops SQLite's own locks."""
+"""Opening the database beside SQLite: closing it any other way drops SQLite's own locks."""
 
 
 class Descriptor:

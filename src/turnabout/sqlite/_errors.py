@@ -1,4 +1,4 @@
-"""What SQLite reports, in our words. The only file that knows its result codes."""
+"""Turnabout's exceptions for SQLite's errors. The only file that knows its result codes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from turnabout.words.errors import (
 )
 
 BEING_MOVED, MOVED = "turnabout: being moved to ", "turnabout: moved to "
-"""What a file says after `turnabout move` has closed it; the name of a place follows."""
+"""Mark in a file that `turnabout move` has closed; the new place's name follows."""
 
 _WRITE_FAILED = (778, 4874)  # SQLITE_IOERR_WRITE, SQLITE_IOERR_SHMSIZE
 _BUSY = (5, 6)  # SQLITE_BUSY, SQLITE_LOCKED
@@ -66,7 +66,7 @@ def translated(error: sqlite3.Error) -> TurnaboutError:
 
 
 def being_moved(place: str) -> Busy:
-    """What callers are told while `turnabout move` copies the file, or has closed it."""
+    """Error while `turnabout move` copies the file, or has closed it."""
     return Busy(
         f"the queues of this file are being moved to {place}: repeat the call in a moment; "
         "if `turnabout move` was stopped, run it again"

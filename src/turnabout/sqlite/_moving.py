@@ -24,7 +24,7 @@ def sign_of(path: Path) -> Path:
 
 
 def target_of(path: Path | None) -> str | None:
-    """Where a file is being moved to. None: it is not, whatever a killed program has left."""
+    """Return the target of a running move. None: there is none, whatever a killed one has left."""
     if path is None or sys.platform == "win32":
         return None
     try:

@@ -43,7 +43,7 @@ class FileNotifier(Notifier):
         return super().subscribe(queue, seen, callback, change)
 
     def close(self) -> None:
-        """All waiters return, and nobody looks any more."""
+        """Make all waiters return, and stop looking."""
         super().close()
         self._wanted.set()
         with self._looking:

@@ -37,7 +37,7 @@ create table if not exists turnabout_migration (
 
 
 class Reached(NamedTuple):
-    """How far the steps of the core, or of a slice, have run in a file."""
+    """The last step of the core, or of a slice, that has run in a file."""
 
     step: int
     oldest: int
@@ -45,14 +45,14 @@ class Reached(NamedTuple):
 
 @cache
 def folders() -> Mapping[str, Path]:
-    """Where the steps of the core and of each slice are."""
+    """Folders of the steps of the core and of each slice."""
     others = {s.name: at / "migrations" for s in slices.found() if (at := s.folder("sqlite"))}
     return {"": _CORE, **others}
 
 
 @cache
 def migrations() -> tuple[Migration, ...]:
-    """All steps in order, the core's first. A step is the files of one number."""
+    """Return all steps in order, the core's first. A step is the files of one number."""
     return tuple(
         step_of(files[0].name, "\n".join(_text(file) for file in files), name)
         for name, folder in folders().items()
@@ -113,7 +113,7 @@ def migrate(connection: sqlite3.Connection, place: Place) -> tuple[str, ...]:
 
 
 def refuse_older(connection: sqlite3.Connection) -> None:
-    """For a file that can only be read. Raises: WrongVersion, if steps have to be run first."""
+    """Check a file that can only be read. Raises: WrongVersion if steps have to be run first."""
     if missing(schema(connection)):
         raise WrongVersion(
             "the file lacks tables of this version, and this user may only read it: open it once "
@@ -134,7 +134,7 @@ def split(script: str) -> list[str]:
 
 
 def schema(connection: sqlite3.Connection) -> dict[str, Reached]:
-    """How far a file has come; WrongVersion if that leaves this library behind."""
+    """Return a file's version. Raises: WrongVersion if it is too new for this library."""
     _refuse_moved(connection)
     found = reached(connection)
     if is_too_new(found):
@@ -145,7 +145,7 @@ def schema(connection: sqlite3.Connection) -> dict[str, Reached]:
 
 
 def reached(connection: sqlite3.Connection) -> dict[str, Reached]:
-    """How far a file has come, by slice; nothing if it is not ours yet."""
+    """Return a file's version by slice; empty if it is not ours yet."""
     if not _has(connection, "turnabout_migration"):
         return {}
     rows = connection.execute(

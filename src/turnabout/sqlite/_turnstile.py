@@ -33,8 +33,8 @@ if sys.platform != "win32":
 
 _TURN_SECONDS = 0.004
 _PATIENCE_SECONDS = 0.003
-"""What the one who stands in the turnstile waits at first, while another may have its turn. (It may
-also have gone away: nobody can tell.) It came there a moment after that turn began."""
+"""First pause of the process in the turnstile, while another one may have its turn. (It may also
+be gone: nobody can tell.) The waiter came a moment after that turn began."""
 _INSIDE_SECONDS = 0.000_1
 """Between two tries of the same one, afterwards."""
 _COURTESY_SECONDS = 1.0
@@ -42,7 +42,7 @@ _COURTESY_SECONDS = 1.0
 _OUTSIDE_SECONDS = 0.002
 """Between two tries of those behind it, at first."""
 _HASTE = 50
-"""How fast these get more frequent: after 1/50 s they are twice as frequent, after 1 s 51 times."""
+"""Rate at which polls get more frequent: after 1/50 s twice as frequent, after 1 s 51 times."""
 
 
 class Turnstile:

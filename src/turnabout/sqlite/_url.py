@@ -1,4 +1,4 @@
-"""What an SQLite URL says: which file, and how to open it."""
+"""SQLite URLs: which file, and how to open it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BUSY_SECONDS_MAX = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a store lives. `path` None is memory.
+    """A store's place. `path` None is memory.
 
     synchronous   full: a commit survives a power cut; normal: the last ones may be lost, the file
                   stays whole; off: for tests

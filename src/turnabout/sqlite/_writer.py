@@ -133,7 +133,7 @@ class Writer:
             raise
 
     def _wake(self, others: list[Pending[Any]]) -> None:
-        """Those that are done go on; an interrupted leader leaves them waiting."""
+        """Wake callers that are done; an interrupted leader leaves the others waiting."""
         for other in reversed(others):
             if other.done:
                 assert other.wakeup is not None
@@ -162,7 +162,7 @@ class Writer:
     # --- the transaction ------------------------------------------------------------------------
 
     def _try(self, group: Sequence[Pending[Any]]) -> Exception | None:
-        """What kept it from happening."""
+        """Commit the group; return the error that prevented it."""
         try:
             with self._using:
                 self._commit(group)

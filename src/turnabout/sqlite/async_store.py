@@ -88,7 +88,7 @@ class AsyncSqliteStore(AsyncStore):
         return SqliteConnections(self._place, engine)
 
     def measures(self) -> dict[str, float]:
-        """What this process knows of its callers and its file, without a look into the database."""
+        """This process's view of its callers and its file, without a query."""
         found: dict[str, float] = {"calls_waiting": self._errands.qsize()}
         if self._opened is not None:
             found |= self._opened.measures()
@@ -184,7 +184,7 @@ class AsyncSqliteStore(AsyncStore):
                     errands[0][1].get_loop().call_soon_threadsafe(self._answer, errands)
 
     def _answer(self, errands: list[_Errand]) -> None:
-        """In the loop: hand the answers out."""
+        """Hand out the answers, in the loop."""
         for pending, future in errands:
             if future.cancelled():
                 self._give_back(pending)

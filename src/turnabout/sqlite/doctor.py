@@ -1,4 +1,4 @@
-"""What `doctor` looks at in an SQLite file: read only, in one snapshot, with plain queries."""
+"""The `doctor` of an SQLite file: read only, in one snapshot, with plain queries."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ QUICK_CHECK_BYTES_MAX: Final = 256 * 1024 * 1024
 
 
 def findings(url: str) -> Iterator[Finding]:
-    """All findings about the file that the URL names."""
+    """Collect all findings about the file of the URL."""
     yield version()
     at = place(url)
     if at.path is None:

@@ -22,8 +22,8 @@ def migrations() -> tuple[Migration, ...]:
 
 
 def steps(since: Mapping[str, int] = MappingProxyType({})) -> tuple[str, ...]:
-    """All that a file lacks whose core (`""`) and slices have come this far, statement by
-    statement. What isn't named is missing: if nothing is named, the file has nothing yet.
+    """Return the statements that a file lacks whose core (`""`) and slices are at these versions.
+    Parts without a version are missing: without any, the file has nothing yet.
 
     To run in this order, in one transaction: nothing in it begins or ends one.
     """
@@ -47,7 +47,7 @@ def prune(url: str) -> tuple[str, ...]:
 
 
 def status(url: str) -> SchemaStatus:
-    """How far a file has come. Makes no file, changes nothing."""
+    """Return a file's migration state. Makes no file, changes nothing."""
     path = place(url).path
     found: dict[str, _schema.Reached] = {}
     if path is not None and path.exists():

@@ -205,12 +205,12 @@ class Borrowed:
 
     @property
     def in_transaction(self) -> bool:
-        """As `sqlite3.Connection.in_transaction`."""
+        """See `sqlite3.Connection.in_transaction`."""
         return self._raw.in_transaction
 
     @property
     def total_changes(self) -> int:
-        """As `sqlite3.Connection.total_changes`."""
+        """See `sqlite3.Connection.total_changes`."""
         return self._raw.total_changes
 
     def cursor(self) -> sqlite3.Cursor:
@@ -220,15 +220,15 @@ class Borrowed:
         return cursor
 
     def execute(self, sql: str, parameters: Any = ()) -> sqlite3.Cursor:
-        """As `sqlite3.Connection.execute`."""
+        """See `sqlite3.Connection.execute`."""
         return self.cursor().execute(sql, parameters)
 
     def executemany(self, sql: str, parameters: Sequence[Any]) -> sqlite3.Cursor:
-        """As `sqlite3.Connection.executemany`."""
+        """See `sqlite3.Connection.executemany`."""
         return self.cursor().executemany(sql, parameters)
 
     def tuples(self, statement: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-        """As that of our own connections."""
+        """Like that of our own connections."""
         cursor = sqlite3.Connection.cursor(self._raw)
         cursor.row_factory = None
         return cursor.execute(statement, parameters).fetchall()

@@ -39,14 +39,14 @@ class Connections(Protocol):
         ...
 
     def joined(self, connection: Any, on_loop: OnLoop) -> Joined:
-        """As `Store.within`, for a thread. `on_loop` has the store's loop do what goes beside."""
+        """Like `Store.within`, for a thread. `on_loop` runs background work on the store's loop."""
         ...
 
 
 @runtime_checkable
 class AsyncConnections(Connections, Protocol):
-    """Where the database has connections for asyncio, too."""
+    """Connections of a database that also has them for asyncio."""
 
     async def open_async(self) -> Any:
-        """As `open`."""
+        """See `open`."""
         ...

@@ -1,4 +1,4 @@
-"""What no store of a kind can do: the errors that say so."""
+"""Errors for what a kind of store cannot do."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from turnabout.words.errors import UsageError
 
 
 def no_waiting() -> UsageError:
-    """For a store that has joined a transaction."""
+    """Error of a receive that would wait inside a transaction."""
     return UsageError("a receive inside a transaction cannot wait: leave wait_seconds out")
 
 
 def joined_already() -> UsageError:
-    """For the same."""
+    """Error of a second `within`."""
     return UsageError("this handle is already in a transaction: use `within` of the queue itself")
 
 
 def no_transactions() -> UsageError:
-    """For a store that is a server."""
+    """Error of a store that is reached over HTTP."""
     return UsageError(
         "this store has no transactions of yours: `transaction=True` needs the database "
         "itself, not a server before it"

@@ -50,7 +50,7 @@ class WaitingLine(Generic[W]):
         return self._leader is waiter
 
     def waiters(self) -> list[W]:
-        """Those who wait for an answer now, the first one first."""
+        """The waiters without an answer, in order."""
         with self._lock:
             return list(self._waiters)
 
@@ -64,7 +64,7 @@ class WaitingLine(Generic[W]):
                 waiter.called.set()
 
     def leave(self, waiter: W) -> None:
-        """It waits no longer. If it led, the next one leads."""
+        """Remove a waiter. If it led, the next one leads."""
         with self._lock:
             self._waiters.pop(waiter, None)
             if self._leader is waiter:

@@ -34,7 +34,7 @@ class Notifier:
         return self._all + sum(self._versions.get((queue, one), 0) for one in _PARTS[change])
 
     def notify(self, *queues: str, change: Change = Change.ANY) -> None:
-        """This may have changed in these queues."""
+        """Announce a possible change in these queues."""
         with self._lock:
             callbacks: list[Callback] = []
             for queue in queues:
@@ -117,7 +117,7 @@ class Notifier:
             self.unsubscribe(queue, tell)
 
     def close(self) -> None:
-        """All waiters return, and later ones at once."""
+        """Make all waiters return, and later ones at once."""
         with self._lock:
             self.closed = True
             callbacks = self._everyone()
@@ -129,7 +129,7 @@ class Notifier:
         return callbacks
 
     def _pop(self, queue: str, change: Change) -> list[Callback]:
-        """Those whom the change is for wait no longer."""
+        """Remove the waiters that the change is for."""
         waiting = self._waiting.pop(queue, [])
         left = [one for one in waiting if not one[1] & change]
         if left:

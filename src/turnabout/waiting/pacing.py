@@ -1,4 +1,4 @@
-"""When a process looks again, and where its receivers stand: state of one process, with its clock.
+"""Per-process polling state: when to look again, and each receiver's place in the round robin.
 
 Waiting (`Patience`): soon at first, then less and less often. Hints tell when a look may pay, but
 some are lost, and a busy queue gives them without end. So a look comes after a hint or at the
@@ -21,14 +21,14 @@ MAINTAIN_SECONDS = 1.0
 HINT_SECONDS_MIN, HINT_SECONDS_MAX = 0.1, 5.0
 REST_SECONDS_MIN, REST_SECONDS_MAX = 0.005, 1.0
 REST_SHARE = 0.1
-"""Of the time waited so far: after ten seconds, another one makes no difference."""
+"""Pause before the next look, as a share of the time waited so far."""
 LOOK_SECONDS = 1.0
 LOOK_SECONDS_IDLE = 10.0
-"""Where there was no schedule: one that another process sets is noticed this late."""
+"""Time between looks where there was no schedule: a new one is noticed this late."""
 TURNS_MAX = 10_000
 """Queues and shards whose places in the round robin, or whose upkeep, are remembered."""
 FAILURES_TOLD = 10
-"""In a row, of maintenance that is only hindered."""
+"""Retryable failures of maintenance in a row before one is logged."""
 AGAIN_SECONDS = 60.0
 """After a refusal, and between complaints about the same matter."""
 
@@ -53,18 +53,18 @@ class Patience:
         self._looked = now
 
     def start_again(self, now: float) -> None:
-        """It came: from here on as at the beginning."""
+        """A message arrived: reset the back-off."""
         if self._ends is not None:
             self._ends += now - self._began
         self._began = now
 
     def for_hint(self, now: float) -> float:
-        """How long to wait for a hint; then look without one."""
+        """Seconds to wait for a hint; then look without one."""
         waited = now - self._began
         return self._at_most(min(max(waited, HINT_SECONDS_MIN), self._hint_seconds_max), now)
 
     def before_look(self, now: float) -> float:
-        """How long to rest before the next look, hint or not."""
+        """Seconds to rest before the next look, hint or not."""
         share = (now - self._began) * REST_SHARE
         rest = min(max(share, REST_SECONDS_MIN), REST_SECONDS_MAX)
         return self._at_most(self._looked + rest - now, now)
@@ -109,7 +109,7 @@ class Watch:
                 self._look_at = time.monotonic()
 
     def stop_for_a_while(self) -> None:
-        """Looking is not allowed here; others do it."""
+        """Looking is forbidden here: ask again after a while."""
         with self._lock:
             self._look_at = time.monotonic() + AGAIN_SECONDS
 
@@ -170,7 +170,7 @@ class Rounds:
             return True
 
     def may_not_maintain(self, queue: str) -> None:
-        """That is not allowed here: ask again after a while."""
+        """Maintenance is forbidden here: ask again after a while."""
         with self._lock:
             self._maintained[queue] = time.monotonic() + AGAIN_SECONDS
 

@@ -42,7 +42,7 @@ class Request(Value):
 
     method: Method
     path: str
-    """With the query, as it is sent."""
+    """Path and query, as sent."""
     body: bytes
 
 
@@ -58,7 +58,7 @@ def load_verb(kind: type[v.Verb[A]], body: bytes, /, **given: str) -> v.Verb[A]:
 
 
 def load_call(kind: Kind, body: bytes, /, **given: str) -> VerbItem:
-    """As `load_verb`, with what else the request says."""
+    """Like `load_verb`, with the other fields of the request."""
     return _load(kind, body, given, as_text=True)
 
 

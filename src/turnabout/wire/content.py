@@ -43,7 +43,7 @@ def load_bytes(content: Content) -> bytes:
 
 
 def dump_content(data: bytes, content_type: str | None) -> Content:
-    """As JSON where it is said to be, and is; else as text, else in base64."""
+    """Write bytes as JSON if they are declared to be, and are; else as text, else in base64."""
     if content_type is not None and is_json_type(content_type) and _is_plain_json(data):
         return Content(Raw(data))
     try:

@@ -35,10 +35,10 @@ STATUS: Mapping[str, int] = {
     "internal": 500,
     "error": 500,
 }
-"""By code."""
+"""Statuses by code."""
 
 RETRY_AFTER_SECONDS = 1.0
-"""Where nothing better is known."""
+"""Default of `Retry-After`."""
 
 _TEXTS: Mapping[str, str] = {
     "busy": "the server was not free in time: nothing happened, repeat the request",
@@ -59,14 +59,14 @@ _TELL = (e.Unavailable, e.Forbidden, e.Uncertain)
 
 
 class ErrorFields(msgspec.Struct, omit_defaults=True):
-    """What went wrong, and whether the same request may be sent again."""
+    """An error, and whether the same request may be sent again."""
 
     code: str
     message: str
     retryable: bool
     retry_after_seconds: float | None = None
     queue: str | None = None
-    """Of `queue_not_found`: its name."""
+    """Name of the queue, with `queue_not_found`."""
 
 
 class ErrorBody(msgspec.Struct):

@@ -1,4 +1,4 @@
-"""Of each verb: which fields come in the path and the query, what the body is, what the answer."""
+"""Plans of verbs over HTTP: fields in path and query, the body, the answer."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ Build = Callable[[dict[str, Any]], v.Verb[Any]]
 
 @dataclass(frozen=True, slots=True)
 class RoutePlan:
-    """How requests for one verb are read and written."""
+    """Reading and writing requests for one verb."""
 
     route: Route
     given: Mapping[str, FieldPart]
-    """By name on the wire: fields of the path and the query."""
+    """Fields of the path and the query, by their name on the wire."""
     body: tuple[FieldPart, ...]
     struct: Any
     """The type that the body is read as."""
@@ -206,7 +206,7 @@ def changes_of(cls: type[QueueSettings | Policy]) -> Form:
 
 
 def _part_of_a_policy(changes: Form) -> Form:
-    """Of a queue's `policy`: a whole one, which says each of its fields, or some of them."""
+    """Form of a queue's `policy`: a whole one, which has each field, or some of its fields."""
     load, dump = changes.load, changes.dump
     assert load is not None
     assert dump is not None
@@ -246,7 +246,7 @@ def answer_of(kind: Kind) -> Form:
 
 
 _NEXT = [("next", int | str | None, None)]
-"""Where a list goes on that was too long for one answer."""
+"""Cursor of a list that was too long for one answer."""
 
 
 def _in_an_object(kind: Kind, name: str, form: Form) -> Form:

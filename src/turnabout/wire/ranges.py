@@ -1,4 +1,4 @@
-"""What a number or a list on the wire may be, where it is said for a verb or a value.
+"""Bounds of numbers and lists on the wire.
 
 Most values check themselves when they are made; said here as well, a wrong one is refused with its
 place, and the OpenAPI document knows the bounds. Those of verbs are checked nowhere else.
@@ -25,7 +25,7 @@ _PAGE = Meta(ge=1, le=limits.PEEK_MESSAGES_MAX)
 _ID = Meta(ge=1, le=limits.ID_MAX)
 _WHOLE = Meta(ge=1, le=limits.INTEGER_MAX)
 WAIT = Meta(ge=0, le=limits.WAIT_SECONDS_MAX)
-"""Of a request's `wait_seconds`."""
+"""Bounds of a request's `wait_seconds`."""
 
 RANGES: Mapping[str, Meta] = {
     **{
@@ -83,12 +83,12 @@ RANGES: Mapping[str, Meta] = {
     "QueueSettings.max_messages": _WHOLE,
     "Asked.wait_seconds": WAIT,
 }
-"""By class and field. Of a duration in `_ms` the bounds are in seconds."""
+"""Bounds by class and field; for a duration in `_ms`, in seconds."""
 
 MEMBERS: Mapping[str, Meta] = {
     f"{kind.__name__}.{IDS.field}": _ID for kind in VOCABULARY if kind.items is IDS
 }
-"""Of the members of a list."""
+"""Bounds of the members of a list."""
 
 
 def _text(value: object) -> str:
@@ -106,4 +106,4 @@ CHECKS: Mapping[str, Callable[[object], Any]] = {
     "cursor": _text,
     "after": _text,
 }
-"""Of a verb's fields of that name: what its class does not check."""
+"""Checks of a verb's fields by name: its class does not make them."""

@@ -1,4 +1,4 @@
-"""Where each verb is found over HTTP: one row per verb, which a test checks."""
+"""Routes of verbs over HTTP: one row per verb, which a test checks."""
 
 from __future__ import annotations
 

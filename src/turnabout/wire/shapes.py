@@ -1,4 +1,4 @@
-"""How each value of the vocabulary is said in JSON, worked out from its type hints.
+"""JSON forms of the vocabulary's values, derived from their type hints.
 
 For each value class there is a msgspec Struct, which does the reading and the refusing, and a way
 there and back. A value class that is new needs nothing here, unless it holds a kind of type that
@@ -40,7 +40,7 @@ Turning = Callable[[Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How one type is said. `load` and `dump` are None where both sides are the same."""
+    """JSON form of a type. `load` and `dump` are None where both sides are the same."""
 
     type: Any
     load: Turning | None = None
@@ -148,7 +148,7 @@ def _wire_default(part: FieldPart) -> Any:
 
 
 def loader(make: Callable[..., Any], parts: tuple[FieldPart, ...]) -> Turning:
-    """From the Struct to what `make` makes of the fields in their order."""
+    """Make a function from the Struct to what `make` makes of its fields in order."""
     get = getter(tuple(part.wire_name for part in parts))
     ways = [(i, p.wire_name, p.form.load) for i, p in enumerate(parts) if p.form.load is not None]
 
@@ -166,7 +166,7 @@ def loader(make: Callable[..., Any], parts: tuple[FieldPart, ...]) -> Turning:
 
 
 def dumper(struct: Callable[..., Any], parts: tuple[FieldPart, ...]) -> Turning:
-    """From a value to the Struct with its fields."""
+    """Make a function from a value to the Struct with its fields."""
     get = getter(tuple(part.name for part in parts))
     ways = [(i, p.form.dump) for i, p in enumerate(parts) if p.form.dump is not None]
     # msgspec leaves out a field that *is* its default; equal ones are made the same here.
@@ -251,7 +251,7 @@ def _list_of(one: Form) -> Form:
 
 
 def _any_of(hints: tuple[Any, ...], key: str) -> Form:
-    """None or something; or one of several outcomes, each with its name."""
+    """Form of an optional type, or of a union of outcomes, each tagged with its name."""
     some = [hint for hint in hints if hint is not type(None)]
     if len(some) == 1:
         form = form_of(some[0], key)
@@ -286,7 +286,7 @@ def _is_content(part: FieldPart) -> bool:
 def _content_ways(
     cls: type[Any], struct: Callable[..., Any], parts: tuple[FieldPart, ...]
 ) -> tuple[Turning, Turning]:
-    """There and back for a class in which bytes and their content type depend on one another."""
+    """Load and dump for a class in which bytes and content type depend on one another."""
     names = [part.name for part in parts]
     at = next(i for i, part in enumerate(parts) if _is_content(part))
     at_type = names.index("content_type")

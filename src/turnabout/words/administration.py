@@ -22,13 +22,13 @@ class QueueTotals(Value):
     cancelled: int
     expired: int
     oldest_ready_ms: int | None
-    """As in QueueStats, but of the few that are found first, so it may be too little. None: nothing
-    was found at a bounded cost; behind a thousand held messages something may be ready still.
+    """Like `QueueStats.oldest_ready_ms`, of the few messages found first, so it may be too small.
+    None: nothing was found at a bounded cost; more may be ready behind a thousand held ones.
     """
     ran_out: int = 0
     """Leases that have run out while nobody looked; at most the first thousand are counted."""
     bytes: int | None = None
-    """Of the payloads of unfinished messages, if it was asked for."""
+    """Size of the payloads of unfinished messages, if it was asked for."""
 
     @property
     def unfinished(self) -> int:
@@ -60,7 +60,7 @@ class QueuesDue(Verb[tuple[str, ...]]):
 
     reads = True
     old: bool = False
-    """Those with rows to sweep or to fold instead. That reads a few rows of every queue."""
+    """Select queues with rows to sweep or fold instead. Reads a few rows of every queue."""
     limit: int = 500
 
 

@@ -28,7 +28,7 @@ class Batch(Sequence[M]):
 
     @property
     def retry_after_seconds(self) -> float | None:
-        """When it is worth asking again; None: nothing is due, only a send can help."""
+        """Milliseconds until asking again is worthwhile; None: only a send can help."""
         return None if self.retry_after_ms is None else self.retry_after_ms / 1000
 
     def __len__(self) -> int:

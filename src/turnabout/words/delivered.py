@@ -87,17 +87,17 @@ class DeliveredMessage:
 
     @property
     def origin(self) -> Origin | None:
-        """Where and why it died: in a dead-letter queue, or before a redrive; otherwise None."""
+        """Where and why it died, in a dead-letter queue or after a redrive; otherwise None."""
         return self._delivery.origin
 
     @property
     def sent_at(self) -> int:
-        """When it was sent, in milliseconds since 1970 by the database's clock."""
+        """Time of sending, in milliseconds since 1970 by the database's clock."""
         return self._delivery.sent_at
 
     @property
     def lease_until(self) -> int:
-        """When this lease runs out, unless extended; as `sent_at`."""
+        """End of this lease, unless extended; a time like `sent_at`."""
         return self._delivery.lease_until
 
     def text(self) -> str:

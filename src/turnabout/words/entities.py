@@ -30,8 +30,8 @@ State = Literal["scheduled", "ready", "leased"]
 BlockedBy = Literal[
     "paused", "concurrency", "rate", "queue_concurrency", "queue_rate", "fifo", "exhausted"
 ]
-"""What holds back the ready messages of a channel: a limit of its own, of the whole queue, the
-order, or a message that waits for a person.
+"""The reason why a channel's ready messages wait: a limit of its own, a limit of the whole queue,
+the order, or a message that waits for a person.
 """
 
 _RECEIPT = re.compile(r"([0-9]{1,19})\.([0-9]{1,10})(?:\.([0-9]{1,19}))?")
@@ -179,7 +179,7 @@ class Delivery(NamedTuple):
 
     @property
     def origin(self) -> Origin | None:
-        """Of a message that died: in this queue, or, after a redrive, in an earlier one."""
+        """Set if the message died: in this queue or, after a redrive, in an earlier one."""
         return origin_of(self.origin_json)
 
     @property
@@ -189,7 +189,7 @@ class Delivery(NamedTuple):
 
 
 class Note(Value):
-    """What a worker says while it works: a text, and how far it has come, from 0 to 1."""
+    """A worker's note while it works: a text, and its progress from 0 to 1."""
 
     text: str = ""
     progress: float | None = None
@@ -208,16 +208,16 @@ class Note(Value):
 
 
 class AttemptError(Value):
-    """How an attempt failed."""
+    """The error of a failed attempt."""
 
     attempt: int
     at: int
     error: str
-    """What `fail` was told: commonly a traceback."""
+    """The text given to `fail`, usually a traceback."""
 
 
 class Origin(Value):
-    """Where a dead message came from, and why it died."""
+    """A dead message's queue, and why it died there."""
 
     queue: QueueName
     reason: str
@@ -227,9 +227,9 @@ class Origin(Value):
     first_error: str | None
     last_error: str | None
     redrives: int = 0
-    """How often it was redriven out of a dead-letter queue so far."""
+    """Number of redrives out of a dead-letter queue so far."""
     errors: tuple[AttemptError, ...] = ()
-    """Of each attempt that failed; of more than ten the first one, and the last nine."""
+    """Errors of the failed attempts; of more than ten, the first one and the last nine."""
 
 
 def origin_of(text: str | None) -> Origin | None:
@@ -273,26 +273,26 @@ class Peeked(Value):
     crashes: int
     sent_at: int
     due_at: int
-    """When it is due (scheduled), or when the lease runs out (leased); else when it was sent."""
+    """Its due time (scheduled), the end of its lease (leased), or else the time of sending."""
     payload: bytes
     content_type: str
     headers: Mapping[str, str]
     saved_state: bytes | None
     error: str | None
     origin: Origin | None
-    """Of a message that died: in this queue, or, after a redrive, in an earlier one."""
+    """Set if the message died: in this queue or, after a redrive, in an earlier one."""
     expires_at: int | None = None
     cancel_requested: bool = False
     ran_out: bool = False
-    """It is leased, the lease has run out, and nobody has looked since."""
+    """True if it is leased, the lease has run out, and no call has noticed yet."""
     errors: tuple[AttemptError, ...] = ()
-    """Of each attempt that failed in this queue; of more than ten the first, and the last nine."""
+    """Errors of failed attempts in this queue; of more than ten, the first and the last nine."""
     note: Note | None = None
-    """What its worker said last."""
+    """The last note of its worker."""
 
     @property
     def kept_bytes(self) -> int:
-        """Of the payload and the saved state."""
+        """Size of the payload and the saved state."""
         return len(self.payload) + len(self.saved_state or b"")
 
     def json(self) -> Any:
@@ -317,11 +317,11 @@ class QueueStats(Value):
     cancelled: int
     expired: int
     oldest_ready_ms: int | None
-    """How long ago the ready message that was sent first was sent; None if none is ready."""
+    """Age of the oldest ready message; None if none is ready."""
     paused: bool
     pause_reason: str | None = None
     ran_out: int = 0
-    """Of those leased: their lease has run out, and nobody has looked since."""
+    """Leased messages whose lease has run out, unnoticed so far."""
 
 
 class ChannelStats(Value):
@@ -335,7 +335,7 @@ class ChannelStats(Value):
     blocked: BlockedBy | None
     """`exhausted`: its first message has no attempts left and waits for a person (`retry`)."""
     ran_out: int = 0
-    """Of those leased: their lease has run out, and nobody has looked since."""
+    """Leased messages whose lease has run out, unnoticed so far."""
 
 
 class QueueEntry(Value):
@@ -360,7 +360,7 @@ class Deferral(Value):
     receipt: Receipt
     delay_ms: int = 0
     state: bytes | None = None
-    """None keeps the saved state; `b""` empties it."""
+    """The new saved state; None keeps it, `b""` empties it."""
 
     def __post_init__(self) -> None:
         _check_receipt(self.receipt)
@@ -386,7 +386,7 @@ class Failure(Value):
 
 
 class Turn(Value):
-    """Where a receiver stands in the round robin: the last channel served, and how many messages
+    """A receiver's place in the round robin: the last channel served, and the number of messages
     it has had in this turn.
     """
 

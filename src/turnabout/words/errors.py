@@ -1,4 +1,4 @@
-"""What can go wrong with a call. Expected outcomes, such as a full channel, are in `outcomes`.
+"""Errors of calls. Expected outcomes, such as a full channel, are in `outcomes`.
 
     TurnaboutError
     ├── UsageError (ValueError)   should not have been made; nothing happened
@@ -36,7 +36,7 @@ class UsageError(TurnaboutError, ValueError):
 
 
 class QueueNotFound(UsageError):
-    """There is no queue of that name. Sending creates one; so does `queue.create()`."""
+    """No queue has that name. Sending creates one; so does `queue.create()`."""
 
     code = "queue_not_found"
 

@@ -1,5 +1,5 @@
-"""What to do where something is missing: the one place that says it, for all messages of the
-program.
+"""Hints on missing dependencies: the one place for the texts that all messages of the program
+use.
 
 There is no release yet, and a bare name on the package index may belong to somebody else: until
 then every hint names the clone.

@@ -1,4 +1,4 @@
-"""What a store's doctor finds: names and numbers. The command line has the words for them.
+"""A store's doctor: findings as names and numbers. The command line has the words for them.
 
 Both stores ask the same questions of their tables. Here is what the answers mean: which counts must
 agree, which must be zero, and how bad it is if they are not.
@@ -80,7 +80,7 @@ class QueueCounts(Value):
 
 
 def ok(what: str, **facts: Any) -> Finding:
-    """All is well."""
+    """A check that passed."""
     return Finding(what, "ok", facts)
 
 
@@ -90,7 +90,7 @@ def warn(what: str, **facts: Any) -> Finding:
 
 
 def fail(what: str, **facts: Any) -> Finding:
-    """It does not work, or something is broken."""
+    """A failed check: it does not work, or something is broken."""
     return Finding(what, "fail", facts)
 
 

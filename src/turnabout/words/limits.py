@@ -24,7 +24,7 @@ HEADERS_BYTES_MAX = 16 * 1024
 CONTENT_TYPE_CHARS_MAX = 255
 ERROR_CHARS_MAX = 16 * 1024
 ERRORS_MAX = 10
-"""Of a message's failed attempts, those that are kept: the first, and the last ones."""
+"""Errors kept of a message's failed attempts: the first, and the last ones."""
 RESULT_BYTES_MAX = 1024 * 1024
 DEDUP_KEY_BYTES_MAX = 255
 REASON_CHARS_MAX = 1024
@@ -35,7 +35,7 @@ POSITION_BYTES_MAX = 1_000_000
 SEND_MESSAGES_MAX = 10_000
 IDS_MAX = 10_000
 REDRIVE_IDS_MAX = 1_000
-"""They are kept with the redrive, and told with each list of them."""
+"""Ids in a redrive's filter: they are stored with it, and listed with it."""
 RECEIVE_MESSAGES_MAX = 1_000
 PEEK_MESSAGES_MAX = 1_000
 PRIORITY_MIN, PRIORITY_MAX = -32_768, 32_767
@@ -201,7 +201,7 @@ def error_text(text: object) -> str:
 
 
 def progress(value: object) -> None:
-    """None, or a share from 0 to 1."""
+    """Check for None or a share from 0 to 1."""
     if value is None:
         return
     if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value <= 1:
@@ -218,12 +218,12 @@ def whole(value: object, what: str, least: int, most: int) -> int:
 
 
 def optional_whole(value: object, what: str, least: int, most: int) -> int | None:
-    """None, or an int in a range."""
+    """Check for None or an int in a range."""
     return None if value is None else whole(value, what, least, most)
 
 
 def messages_in_one_send(count: int) -> None:
-    """All or none of them are sent, so there is a limit."""
+    """Check the number of messages in a send: it is one transaction."""
     if count > SEND_MESSAGES_MAX:
         raise UsageError(
             f"one send takes at most {SEND_MESSAGES_MAX:,} messages, not {count:,}: send in parts"
@@ -231,7 +231,7 @@ def messages_in_one_send(count: int) -> None:
 
 
 def one_each(results: Sequence[object], receipts: Sequence[object]) -> None:
-    """As many results as receipts."""
+    """Check for as many results as receipts."""
     if isinstance(results, (str, bytes)) or len(results) != len(receipts):
         raise UsageError("results is a list with one value for each receipt; None for no result")
 
@@ -242,7 +242,7 @@ def duration_ms(value: object, what: str) -> int:
 
 
 def state_name(value: object) -> str | None:
-    """None, or one of the states of an unfinished message."""
+    """Check for None or a state of an unfinished message."""
     if value is None or value in STATES:
         return value
     raise UsageError(f"a state is one of {', '.join(STATES)}, not {shown(value)}")
@@ -324,7 +324,7 @@ def choice(value: object, what: str, choices: Sequence[str]) -> str:
 
 
 def reason(text: object) -> str | None:
-    """None, or why something is paused: up to 1,024 characters."""
+    """Check the reason of a pause: None, or up to 1,024 characters."""
     if text is None:
         return None
     utf8(text, "a reason")
@@ -335,7 +335,7 @@ def reason(text: object) -> str | None:
 
 
 def owner(text: object) -> str:
-    """Who has a subscription, for people: 1 to 255 characters."""
+    """Check a subscription's owner, shown to people: 1 to 255 characters."""
     utf8(text, "an owner")
     assert isinstance(text, str)
     if not 1 <= len(text) <= OWNER_CHARS_MAX:

@@ -33,7 +33,7 @@ def step_of(file: str, sql: str, slice_: str = "") -> Migration:
 
 
 class SchemaStatus(Value):
-    """How far a database has come.
+    """A database's migration state.
 
     current    the core's last step that ran; 0: none
     wanted     the library's last one; current may be above it, after a newer library

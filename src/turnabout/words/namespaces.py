@@ -11,11 +11,11 @@ from turnabout.words import limits
 from turnabout.words.errors import UsageError
 
 NO_NAMESPACE = ""
-"""Of queues whose name has no namespace in front: those that the library makes by itself."""
+"""The namespace of names without a prefix: queues that the library makes by itself."""
 
 
 def namespace_name(name: object) -> str:
-    """As a queue's name: letters, digits, `_`, `.`, `-`; 1 to 64 of them."""
+    """Check a namespace's name: 1 to 64 letters, digits, `_`, `.` and `-`."""
     return limits.plain_name(name, "namespace")
 
 

@@ -59,9 +59,9 @@ class Received(Value):
     retry_after_ms: int | None = None
     """Until a message is due or a limit opens, as far as is known; None: only a send can help."""
     turn: Turn | None = None
-    """Where the round robin goes on, where weights make that more than the last channel served."""
+    """Next place in the round robin, if weights make it more than the last channel served."""
     acked: tuple[AckOutcome, ...] = ()
-    """What became of the receipts that were to be acked first, in their order."""
+    """Outcomes of the receipts that were to be acked first, in their order."""
 
     @property
     def size(self) -> int:
@@ -101,15 +101,15 @@ class Blocked(Value):
 
 
 class Cancelled(Value):
-    """It ended as cancelled."""
+    """The message ended as cancelled."""
 
 
 class CancelRequested(Value):
-    """It is leased: its holder learns it at the next `extend`, and it will not come back."""
+    """The message is leased: its holder learns of it at the next `extend`; it won't come back."""
 
 
 class Retried(Value):
-    """It is ready now, and its charges are reset."""
+    """The message is ready now, and its charges are reset."""
 
 
 class NotWaiting(Value):
@@ -159,13 +159,13 @@ class Deleted(Value):
 
 
 class Purged(Value):
-    """How many messages were cancelled."""
+    """Number of messages that were cancelled."""
 
     messages: int
 
 
 class Cleared(Value):
-    """How many rows of history were removed."""
+    """Number of history rows that were removed."""
 
     messages: int
 
@@ -195,7 +195,7 @@ _REFUSALS = (ChannelFull, QueueFull, LeaseLost, NotWaiting, NotDue, AlreadyExist
 
 
 def must_hold(answers: Sequence[Any]) -> None:
-    """Of a transaction that is all or none, as far as it has come.
+    """Answers of an all-or-none transaction, as far as it has come.
 
     Raises: Refused, if the last of these answers refuses.
     """

@@ -41,7 +41,7 @@ class PlannedVerb(Generic[A]):
         return self._told[0]
 
     def tell(self, outcome: A) -> None:
-        """It was done."""
+        """Marks a verb that was carried out."""
         self._told = (outcome,)
 
 
@@ -66,13 +66,13 @@ class BatchPlan:
         return planned
 
     def close(self) -> Sequence[Verb[Any]]:
-        """All that was noted, in the order in which it is to be done."""
+        """The collected verbs, in the order of execution."""
         self._is_open = False
         self._noted.sort(key=_place)
         return [planned.verb for planned in self._noted]
 
     def tell(self, outcomes: Sequence[Any]) -> None:
-        """It was done: the outcomes in the order of `close`."""
+        """Set the outcomes of `close`, in its order."""
         for planned, outcome in zip(self._noted, outcomes, strict=True):
             planned.tell(outcome)
 
@@ -158,7 +158,7 @@ class PlannedChannel:
 
 
 def _place(planned: PlannedVerb[Any]) -> tuple[str, int, str]:
-    """Where it stands in the order; what stands in one place stays as it was noted."""
+    """Its position in the order; equal positions stay in the order of collection."""
     verb = planned.verb
     if isinstance(verb, PolicySet):
         return verb.queue, 0, verb.channel

@@ -88,7 +88,7 @@ class Policy(Value):
             _is_a(Rate, "rate", self.rate)
 
     def changed(self, changes: Mapping[str, Any]) -> Policy:
-        """This policy with some fields replaced; unknown fields are refused by name."""
+        """Return the policy with some fields replaced; unknown fields are refused by name."""
         _known(changes, Policy)
         return replace(self, **changes)
 
@@ -107,7 +107,7 @@ NO_POLICY = Policy()
 
 
 class QueueSettings(Value):
-    """How a queue treats its messages. All but `fifo` may change on a live queue.
+    """A queue's settings. All but `fifo` may change on a live queue.
 
     lease_seconds        how long a delivery is held when `receive` names no time
     max_attempts         charged attempts (failures + crashes) until a message is dead; None: never
@@ -196,7 +196,7 @@ class QueueSettings(Value):
             raise UsageError("a default policy cannot be paused: pause the queue (paused=True)")
 
     def changed(self, changes: Mapping[str, Any]) -> QueueSettings:
-        """These settings with some fields replaced; unknown fields are refused by name.
+        """Return the settings with some fields replaced; unknown fields are refused by name.
 
         `policy` is a whole Policy, or a mapping of those of its fields that change.
         """

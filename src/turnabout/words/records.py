@@ -52,7 +52,7 @@ class Result(Value):
 
 
 class Ending(Value):
-    """How a message ended. outcome `unknown`: it ended, and its history is gone."""
+    """A message's end. outcome `unknown`: it ended, and its history is gone."""
 
     id: int
     outcome: Literal["done", "dead", "cancelled", "expired", "unknown"]
@@ -73,7 +73,7 @@ class HistoryEntry(Value):
     outcome: Outcome
     sent_at: int
     leased_at: int | None
-    """When its last lease began; None: it never had one."""
+    """Start of its last lease; None: it never had one."""
     finished_at: int
     attempt: int
     failures: int
@@ -87,7 +87,7 @@ class HistoryEntry(Value):
 
     @property
     def kept_bytes(self) -> int:
-        """Of the payload and the result."""
+        """Size of the payload and the result."""
         return len(self.payload or b"") + len(self.result.data if self.result else b"")
 
     def json(self) -> Any:
@@ -126,9 +126,9 @@ class Event(Value):
     channel: str | None = None
     attempt: int | None = None
     due_at: int | None = None
-    """When it is due (created, deferred, failed), or the lease ends (leased); else None."""
+    """Its due time (created, deferred, failed), or the end of its lease (leased); else None."""
     note: Note | None = None
-    """What its worker said last."""
+    """The last note of its worker."""
     cursor: str | None = None
     """Asks for what comes after this event; the page's own is that of its last event."""
 
@@ -169,7 +169,7 @@ class Redrive(Value):
     id: int
     queue: QueueName
     target: QueueName | None
-    """None: each message goes to the queue it died in."""
+    """The queue to move to; None: each message's own, where it died."""
     filter: RedriveFilter
     per_second: int | None
     state: Literal["running", "done", "cancelled", "dry_run"]
@@ -180,6 +180,6 @@ class Redrive(Value):
     created_at: int
     finished_at: int | None
     next_at: int | None = None
-    """When the next step is worth its call; None: now, or it has ended."""
+    """Time from which the next step is worth a call; None: now, or it has ended."""
     started_by: str | None = None
-    """Who began it: `user@host`, a server's token, a role of PostgreSQL's."""
+    """The starter: `user@host`, a server's token, or a PostgreSQL role."""

@@ -67,11 +67,11 @@ class Schedule(Value):
 
 
 TIMING = tuple(name for name in Schedule.__struct_fields__ if name != "message")
-"""Of a schedule's row: all but its message."""
+"""Columns of a schedule: all but its message."""
 
 
 def row_of(schedule: Schedule) -> dict[str, Any]:
-    """What stores keep of a schedule. `template`: its message's fields but for the payload."""
+    """A schedule as stores keep it. `template`: its message's fields without the payload."""
     message = schedule.message
     fields = {name: getattr(message, name) for name in Outgoing.__struct_fields__}
     template = {**fields, "headers": message.headers and dict(message.headers)}
@@ -104,7 +104,7 @@ class ScheduleEntry(Value):
 
     @property
     def kept_bytes(self) -> int:
-        """Of the payload."""
+        """Size of the payload."""
         return len(self.schedule.message.payload)
 
     @property

@@ -37,7 +37,7 @@ def in_turn(deliveries: Sequence[Delivery], start: Turn) -> tuple[Sequence[Deliv
 
 
 def turn_after(taken: Mapping[str, int], start: Turn) -> Turn:
-    """As `in_turn` has it: the turn to start from after `taken` messages of each channel."""
+    """Return the turn to start from after `taken` messages of each channel, as `in_turn` does."""
     names = sorted(taken)
     if start.channel is not None:
         names = _around(names, start)
@@ -48,12 +48,12 @@ def turn_after(taken: Mapping[str, int], start: Turn) -> Turn:
 
 _channel_of = itemgetter(2)
 _in_channels = itemgetter(2, 3, 0)
-"""By channel, `priority` and `id`. (Python orders texts as databases do their UTF-8.)"""
+"""Sort key: channel, `priority`, `id`. (Python orders texts as databases do their UTF-8.)"""
 
 
 def _around(names: list[str], start: Turn) -> list[str]:
-    """From the names after the start, around the end, to the start; a start whose turn was not
-    over (a channel of weight above one) comes first instead.
+    """Order names from the one after the start, around the end, to the start; a start whose turn
+    was not over (a channel of weight above one) comes first instead.
     """
     assert start.channel is not None
     place = bisect_right(names, start.channel)

@@ -16,7 +16,7 @@ TOKEN_PREFIX = "tbt_"  # noqa: S105 - what every token begins with, so that scan
 
 _SERVERS = ("http", "https")
 _SECRETS = ("password", "secret", "scram_client_key", "scram_server_key")
-"""How the names of those options end that nobody else may read, libpq's among them."""
+"""Suffixes of the names of secret options, libpq's among them."""
 
 
 def without_secrets(url: str, hidden: str = "") -> str:

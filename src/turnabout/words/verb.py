@@ -1,7 +1,7 @@
-"""What a verb is, and all that others need to know of its kind.
+"""The base of all verbs, with the metadata that stores, wire and server need.
 
-A verb says it about itself, as class variables; stores, servers, tracing and the wire ask it there,
-so that a new verb is stated in one place. The verbs are in `verbs`; slices have more of them.
+A verb has its metadata as class variables, so that a new one is stated in one place. The verbs are
+in `verbs`; slices have more of them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Scope = Literal["produce", "consume", "operate"]
 
 
 class Change(IntFlag):
-    """What there may be in a queue after a verb, for those who wait there."""
+    """What a verb may have made available to waiters."""
 
     NOTHING = 0
     READY = 1
@@ -43,7 +43,7 @@ class Change(IntFlag):
 
 
 class Items:
-    """The field of a verb that lists what it is about, and what one item tells."""
+    """The verb's list field, and how to read an id or a receipt from an item."""
 
     __slots__ = ("beside", "bytes_of", "field", "id_of", "max", "of", "outcomes_of", "receipt_of")
 
@@ -119,8 +119,8 @@ IDS = Items("ids", id_of=_itself)
 
 
 class Pages:
-    """How a long list is asked for in parts: which field says where to go on, and what an item
-    of the answer has for it.
+    """Paging of a long list: the verb's field with the place to go on from, and where an item of
+    the answer has it.
     """
 
     __slots__ = ("bytes_of", "field", "of")
@@ -137,7 +137,7 @@ class Pages:
         self.bytes_of = bytes_of
 
     def place(self, verb: Any, items: Sequence[Any]) -> Any:
-        """Where the rest of the list begins; None: there is no more."""
+        """Return the place where the rest of the list begins; None: there is no more."""
         is_cut = verb.limit is not None and len(items) >= verb.limit
         if self.bytes_of is not None and verb.room_bytes is not None:
             is_cut = is_cut or sum(map(self.bytes_of, items)) >= verb.room_bytes
@@ -176,18 +176,18 @@ class Verb(Value, Generic[A]):
     name: ClassVar[str]
     """Its class's, in snake case: of `QueueCreate` it is `queue_create`."""
     scope: ClassVar[Scope] = "operate"
-    """The least that a token or a role must be allowed to; `operate` includes the other two."""
+    """The minimum scope that a token or role needs; `operate` includes the other two."""
     items: ClassVar[Items | None] = None
     nothing: ClassVar[Any] = ()
     """The answer to a verb without items, for which no store is asked; None: it is asked."""
     reads: ClassVar[bool] = False
-    """It changes nothing, so it may run beside a writer, and twice."""
+    """True if it changes nothing, so it may run beside a writer, and twice."""
     joins: ClassVar[bool] = False
-    """It may run in the caller's transaction."""
+    """True if it may run in the caller's transaction."""
     settles: ClassVar[bool] = False
-    """It ends the leases that it names."""
+    """True if it ends the leases that it names."""
     notifies: ClassVar[Change] = Change.NOTHING
-    """For which waiters at its queue it is worth looking again after it, if it had any items."""
+    """Waiters of its queue for whom a look is worthwhile after it, if it had any items."""
     merges: ClassVar[bool] = False
     """A server may carry out several as one, if they differ in their items only."""
     lists: ClassVar[bool] = False
@@ -205,10 +205,10 @@ class Verb(Value, Generic[A]):
         return None if items is None or items.of(self) else self.nothing
 
     def to_notify(self) -> Change:
-        """What it may change for those who wait at its queue."""
+        """Return the change that it may have made for waiters of its queue."""
         items = self.items
         return self.notifies if items is None or items.of(self) else Change.NOTHING
 
     def carried_bytes(self) -> int:
-        """As `Items.carried_bytes`."""
+        """See `Items.carried_bytes`."""
         return 0 if self.items is None else self.items.carried_bytes(self)

@@ -61,7 +61,7 @@ from turnabout.words.verb import (
 
 
 class Send(Verb[o.SendOutcome]):
-    """All of the messages or none (P3). A missing queue is made with default settings."""
+    """Send all of the messages or none (P3). A missing queue is made with default settings."""
 
     scope = "produce"
     items = MESSAGES
@@ -85,7 +85,7 @@ class Receive(Verb[o.Received]):
     queue: QueueName
     max_messages: int
     lease_ms: int | None = None
-    """None takes the queue's `lease_seconds`."""
+    """Duration of the leases; None takes the queue's `lease_seconds`."""
     shard: Shard | None = None
     turn: Turn = FIRST_TURN
     acks: tuple[Receipt, ...] = ()
@@ -129,7 +129,7 @@ class Defer(Verb[tuple[o.DeferOutcome, ...]]):
 
 
 class Fail(Verb[tuple[o.FailOutcome, ...]]):
-    """This attempt failed: back after a back-off, or dead."""
+    """Record failed attempts: the messages return after a back-off, or are dead."""
 
     scope = "consume"
     items = FAILURES
@@ -165,7 +165,7 @@ class Release(Verb[tuple[o.ReleaseOutcome, ...]]):
 
 
 class Cancel(Verb[tuple[o.CancelOutcome, ...]]):
-    """Waiting messages end as cancelled; for leased ones the wish is noted."""
+    """Waiting messages end as cancelled; for leased ones the request is recorded."""
 
     items = IDS
     joins = True
@@ -194,7 +194,7 @@ class Peek(Verb[tuple[Peeked, ...]]):
     channel: str | None = None
     after_id: int = 0
     room_bytes: int | None = None
-    """For a server: no more items once payloads and states fill it, but one at least."""
+    """Limit of a server: no more items once payloads and states fill it, but at least one."""
 
 
 class Stats(Verb[tuple[QueueStats, ...]]):
@@ -230,7 +230,7 @@ class Purge(Verb[o.Purged]):
 
 
 class Endings(Verb[tuple[Ending | None, ...]]):
-    """How these messages of the queue ended; None while one is unfinished."""
+    """Look up how messages of the queue ended; None while one is unfinished."""
 
     scope = "consume"
     items = IDS
@@ -239,7 +239,7 @@ class Endings(Verb[tuple[Ending | None, ...]]):
     queue: QueueName
     ids: tuple[int, ...]
     room_bytes: int | None = None
-    """Of results. The ids that have no answer then have to be asked for again."""
+    """Room for results. Ids without an answer have to be asked for again."""
 
 
 class History(Verb[HistoryPage]):
@@ -251,7 +251,7 @@ class History(Verb[HistoryPage]):
     outcome: Outcome | None = None
     channel: str | None = None
     error: str | None = None
-    """Text in the error, exactly as written."""
+    """Substring of the error text, case-sensitive."""
     finished_from: int | None = None
     finished_until: int | None = None
     """Up to, not including, that instant."""
@@ -287,7 +287,7 @@ class RedriveStart(Verb[Redrive]):
     max_redrives: int = 3
     dry_run: bool = False
     started_by: str | None = None
-    """For the record; a server says whose token it was, PostgreSQL which role."""
+    """The starter, for the record; a server names the token, PostgreSQL the role."""
 
 
 class RedriveStep(Verb[Redrive]):
@@ -295,7 +295,7 @@ class RedriveStep(Verb[Redrive]):
 
     id: int
     namespace: NamespaceName | None = None
-    """If it is of that namespace; else UsageError, as if there were none."""
+    """The namespace that it has to be of; else UsageError, as if it didn't exist."""
 
 
 class RedriveCancel(Verb[Redrive]):
@@ -340,7 +340,7 @@ class QueueUpdate(Verb[QueueEntry]):
 
 
 class QueueList(Verb[tuple[QueueEntry, ...]]):
-    """All queues with their settings, by name."""
+    """List all queues with their settings, by name."""
 
     reads = lists = True
     pages = Pages("after", attrgetter("name"))
@@ -428,8 +428,8 @@ class ScheduleList(Verb[tuple[ScheduleEntry, ...]]):
 
 
 class ScheduleFire(Verb[o.FireOutcome]):
-    """If the schedule's next due time still is `due_at`: send its message, unless `skip`, an
-    overlap that it does not allow, or one sent for that time already; set the next due time.
+    """Fire a schedule if its next due time still is `due_at`: send its message, unless `skip`, a
+    forbidden overlap, or one sent for that time already; set the next due time.
     """
 
     schedule: ScheduleName
@@ -437,7 +437,7 @@ class ScheduleFire(Verb[o.FireOutcome]):
     next_at: int | None
     skip: bool = False
     refused: bool = False
-    """For a server: there is no room for the message, so it is left out, and counted."""
+    """True where a server has no room for the message: it is left out, and counted."""
 
 
 class Maintain(Verb[None]):
@@ -452,13 +452,13 @@ class Maintain(Verb[None]):
 VOCABULARY: tuple[type[Verb[Any]], ...] = tuple(
     kind for kind in list(vars().values()) if isinstance(kind, type) and kind.__module__ == __name__
 )
-"""All of the above, in their order."""
+"""All verbs of the core, in the order above."""
 
 KINDS: Mapping[str, tuple[type[Verb[Any]], ...]] = {
     "produce": tuple(kind for kind in VOCABULARY if kind.scope == "produce"),
     "consume": tuple(kind for kind in VOCABULARY if kind.scope == "consume"),
     "operate": VOCABULARY,
 }
-"""What a token of a server or a role of PostgreSQL may be allowed to do: groups of verbs."""
+"""Scopes of a server's tokens and of PostgreSQL roles: groups of verbs."""
 
 VERBS: Mapping[str, type[Verb[Any]]] = {verb.name: verb for verb in VOCABULARY}

@@ -57,7 +57,7 @@ from turnabout.worker.threads import End, ThreadCall
 log = logging.getLogger("turnabout.worker")
 
 CANCEL_SECONDS = 5.0
-"""How long an `async` handler may take to end after it was cancelled for its time limit."""
+"""Time for an `async` handler to end after it was cancelled for its time limit."""
 
 
 class Consumer:
@@ -339,7 +339,7 @@ class Consumer:
     # --- keeping leases --------------------------------------------------------------------------
 
     async def beat(self) -> None:
-        """For as long as the worker runs: extend leases, and notice those that are lost."""
+        """Extend leases, and notice lost ones, for as long as the worker runs."""
         backoff = Backoff()
         while True:
             next_at = self.held.next_beat()

@@ -1,4 +1,4 @@
-"""How a handler's run can end, and what the worker then tells the database.
+"""Ends of a handler's run, and the verbs that they lead to.
 
 - return: acked, done; what it returns, if anything, is the result for callers of `wait`;
 - raise Defer(…), or return it: back later, uncharged;
@@ -70,26 +70,26 @@ class TryAgain(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """To be acked."""
+    """The message is to be acked."""
 
     result: Result | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """To be failed, with this text kept."""
+    """The message is to be failed, with this text kept."""
 
     error: str
     retry: bool
     cause: BaseException
-    """What the handler raised, for the log."""
+    """The handler's exception, for the log."""
     delay_ms: int | None = None
-    """None: the queue's back-off."""
+    """Delay of the retry; None: the queue's back-off."""
 
 
 @dataclass(frozen=True, slots=True)
 class PutOff:
-    """To be deferred."""
+    """The message is to be deferred."""
 
     delay_ms: int
     state: bytes | None
@@ -97,7 +97,7 @@ class PutOff:
 
 @dataclass(frozen=True, slots=True)
 class GivenBack:
-    """To be released, uncharged."""
+    """The message is to be released, uncharged."""
 
 
 Ending = Done | Failed | PutOff | GivenBack
@@ -107,7 +107,7 @@ COUNTED: dict[type[Ending], str] = {
     PutOff: "deferred",
     GivenBack: "released",
 }
-"""What each counts as, in `WorkerStats`."""
+"""The counter of each in `WorkerStats`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +118,8 @@ class Returned:
 
 
 def ending_of(end: BaseException | Returned) -> Ending:
-    """How the message ends after its handler returned or raised. What that was is the user's, and
-    may raise whatever it is asked for, even SystemExit.
+    """Decide a message's ending after its handler returned or raised. The user's exception may
+    itself raise at any access, even SystemExit.
     """
     value = end.value if isinstance(end, Returned) else end
     try:
@@ -190,14 +190,14 @@ def shown_traceback(error: BaseException) -> TracebackType | None:
 
 
 def timeout_error(seconds: float, cause: BaseException | None) -> TimeoutError:
-    """What a handler failed with that was stopped by its time limit; where it was then: `cause`."""
+    """The error of a handler that hit its time limit; its stack is the `cause`."""
     error = TimeoutError(f"the handler did not end within {seconds:g} s (timeout_seconds)")
     error.__cause__ = None if cause is None else cause.with_traceback(shown_traceback(cause))
     return error
 
 
 def stack_of(frame: FrameType) -> str:
-    """Where a thread is, as a traceback shows it: from the handler on."""
+    """A thread's stack as a traceback shows it: from the handler on."""
     frames = [*traceback.walk_stack(frame)][::-1]
     while len(frames) > 1 and _ours(frames[0][0].f_globals.get("__name__")):
         del frames[0]

@@ -1,4 +1,4 @@
-"""What a consumer is given: its job, how a handler is called, and the run of the worker around."""
+"""A consumer's inputs: its job, how a handler is called, and the surrounding run."""
 
 from __future__ import annotations
 

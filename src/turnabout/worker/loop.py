@@ -1,4 +1,4 @@
-"""What a worker decides: how much to fetch, what to extend, whose lease is over, when to end.
+"""A worker's decisions: how much to fetch, which leases to extend or give up, when to end.
 
 No clock, no running thread and no database in here: `now` is given, in seconds of a clock that only
 goes forward, and random shares are given too. `consumer.py` and `run.py` do what is decided here.
@@ -26,7 +26,7 @@ PAUSE_SECONDS_MIN = 0.005
 
 @dataclass(frozen=True, slots=True)
 class ConsumerOptions:
-    """How one queue is worked on; the arguments of `Worker.handler`."""
+    """Options of a handler; the arguments of `Worker.handler`."""
 
     concurrency: int = 1
     prefetch: int = 0
@@ -50,7 +50,7 @@ class ConsumerOptions:
 
 
 class LeaseStage(Enum):
-    """Where a message is on its way through the worker."""
+    """A message's stage in the worker."""
 
     WAITING = "waiting"  # fetched ahead, its handler has not begun
     RUNNING = "running"
@@ -65,12 +65,12 @@ class Lease:
     receipt: Receipt
     seconds: float
     ends_at: float
-    """When it runs out, by our clock and never too late: counted from before the question."""
+    """Its end by our clock, never too late: counted from before the request."""
     beat_at: float
-    """When to extend it; without a heartbeat, when it runs out."""
+    """Time to extend it; without a heartbeat, its end."""
     stage: LeaseStage = LeaseStage.WAITING
     lost: bool = False
-    """It is no longer ours: the database said so, or our clock did."""
+    """True once it is lost, by the database's word or by our clock."""
     refused: bool = False
     """The database said so: no verb with this receipt can succeed."""
     verbs: int = 0
@@ -78,7 +78,7 @@ class Lease:
     settled: bool = False
     """The handler ended the message itself."""
     dead: bool = False
-    """It died of that."""
+    """True if the message died of its failure."""
     noted: bool = False
     """Its loss was logged and counted."""
     cancel_requested: bool = False
@@ -92,11 +92,11 @@ class Lease:
     stop_event: threading.Event | None = None
     """Set once the lease is lost; made when a handler asks for it."""
     retry_at: int | None = None
-    """When it comes back after a failure, by the database's clock."""
+    """Time of the retry after a failure, by the database's clock."""
     charges: int = 0
     """Failures and crashes of the message before this delivery."""
     leased_at: int = 0
-    """When it was leased, in milliseconds by the database's clock."""
+    """Start of the lease, in milliseconds by the database's clock."""
     asked_at: float = 0.0
     """About the same moment by our clock, and not later."""
 
@@ -111,7 +111,7 @@ class Lease:
         )
 
     def lose(self) -> None:
-        """It is no longer ours: tell a handler that waits for its stop event."""
+        """Mark the lease as lost, and set the stop event that a handler may wait for."""
         self.lost = True
         if self.stop_event is not None:
             self.stop_event.set()
@@ -125,7 +125,7 @@ class Lease:
         return self.stop_event
 
     def seconds_until(self, at: int, now: float) -> float:
-        """From now on by our clock, until a moment of the database's."""
+        """Seconds by our clock until a time of the database's clock."""
         return (at - self.leased_at) / 1000 - (now - self.asked_at)
 
 
@@ -147,8 +147,8 @@ class HeldLeases:
         return self._leases.get(receipt)
 
     def room(self, freed: int = 0) -> int:
-        """How many messages to ask for now. What is not acked yet takes room: it is leased; but for
-        the `freed` ones that are acked in the same call.
+        """Return the number of messages to ask for now. Unacked ones take room: they are leased;
+        but for the `freed` ones, which are acked in the same call.
         """
         prefetch = self._options.prefetch
         room = self._options.concurrency + prefetch - len(self._leases) + freed
@@ -174,12 +174,12 @@ class HeldLeases:
         return lease
 
     def drop(self, lease: Lease) -> None:
-        """It is over, one way or the other."""
+        """Drop a lease that has ended."""
         lease.stage = LeaseStage.ENDED
         self._leases.pop(lease.receipt, None)
 
     def next_beat(self) -> float | None:
-        """When to look after the leases again; None while there are none to look after."""
+        """Time to look after the leases again; None while there are none."""
         return min((e.beat_at for e in self._leases.values() if e.alive), default=None)
 
     def to_extend(self, now: float) -> list[Lease]:
@@ -220,7 +220,7 @@ class Backoff:
 
 
 def pause_seconds(retry_after_seconds: float | None, poll_seconds: float) -> float:
-    """How long to wait for a signal after an empty answer."""
+    """Seconds to wait for a signal after an empty answer."""
     if retry_after_seconds is None:
         return poll_seconds
     return min(max(retry_after_seconds, PAUSE_SECONDS_MIN), poll_seconds)
@@ -233,7 +233,7 @@ RETRY_LATE_SECONDS = 1.0
 
 
 class Phase(IntEnum):
-    """How far a worker is on its way out. It only ever goes forward."""
+    """A worker's way out, step by step. It only ever goes forward."""
 
     TAKING = 0
     FINISHING = 1  # takes nothing more; handlers that run may end
@@ -278,23 +278,23 @@ class Emptiness:
             self._expected[queue, message] = at
 
     def came(self, queue: str, messages: Iterable[int]) -> None:
-        """These were handed out."""
+        """Note that messages were received."""
         for message in messages:
             self._expected.pop((queue, message), None)
 
     def next_expected(self, queue: str, now: float) -> float | None:
-        """When the first retry of that queue is due. One that does not come has gone elsewhere."""
+        """Due time of the queue's first retry. One that doesn't come went to another worker."""
         for one, at in tuple(self._expected.items()):
             if at + RETRY_LATE_SECONDS < now:
                 del self._expected[one]
         return min((at for (name, _), at in self._expected.items() if name == queue), default=None)
 
     def mark(self) -> int:
-        """To be taken before asking a queue."""
+        """Take the state to compare with, before asking a queue."""
         return self._moves
 
     def found(self, queue: str, mark: int) -> bool:
-        """That queue had nothing. True if now all queues have been found empty."""
+        """Note that a queue was empty. True if all queues have been found empty now."""
         self._found[queue] = mark
         return self._held == 0 and all(
             self._found.get(queue) == self._moves for queue in self._queues

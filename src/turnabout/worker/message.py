@@ -30,7 +30,7 @@ Held = Mapping[str, HeldLeases] | Mapping[str, Mapping[Receipt, Lease]]
 
 
 class _HeldMessage:
-    """What a handler may know of its message's lease."""
+    """A handler's view of its message's lease."""
 
     __slots__ = ()
     _lease: Lease
@@ -170,16 +170,16 @@ class BridgeStore(Store):
         return self.on_loop(self._store.run_transaction(verbs, all_or_none=all_or_none))
 
     def signal(self, queue: str, change: Change = Change.ANY) -> int:
-        """As the store's."""
+        """Forwarded."""
         return self.on_loop(self._store.signal(queue, change))
 
     def wait(self, queue: str, seen: int, seconds: float, change: Change = Change.ANY) -> None:
-        """As the store's."""
+        """Forwarded."""
         self.on_loop(self._store.wait(queue, seen, seconds, change))
 
     @property
     def maintains_itself(self) -> bool:
-        """As the store."""
+        """Forwarded."""
         return self._store.maintains_itself
 
     def within(self, connection: object) -> Joined:

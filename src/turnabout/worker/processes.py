@@ -35,14 +35,14 @@ RESTARTS_MAX = 5
 """After this many crashes of one child, each soon after its start, all are stopped."""
 SOON_SECONDS = 10.0
 WRONG_CALL = 2
-"""How `__main__` ends where no repetition helps: a wrong URL, a database not migrated."""
+"""Exit code where no repetition helps: a wrong URL, a database not migrated."""
 HUNG = 75
-"""How a worker ends whose handlers hang (EX_TEMPFAIL: start it again)."""
+"""Exit code of a worker whose handlers hang (EX_TEMPFAIL: start it again)."""
 USED_UP = 76
-"""How a child ends that has done enough, such as `max_handled` messages."""
+"""Exit code of a child that has done enough, such as `max_handled` messages."""
 ALL_DONE = 77
-"""How a child ends that was stopped, or found nothing more. 0 says nothing: any library may call
-`exit()`.
+"""Exit code of a child that was stopped, or found nothing more. 0 would say nothing: any library
+may call `exit()`.
 """
 WHY_REPLACED = {HUNG: "its handlers hang", USED_UP: "it has done enough"}
 RESTART_SECONDS, RESTART_SECONDS_MAX = 0.5, 15.0
@@ -128,7 +128,11 @@ def run_processes(
     numbers = {"--max-handled": max_handled, "--slots": slots}
     command += [f"{option}={number}" for option, number in numbers.items() if number is not None]
     # Not on the command line, where every user of the machine could read its password.
-    environment = os.environ if url is None else {**os.environ, URL_VARIABLE: url}
+    environment = dict(os.environ)
+    if url is not None:
+        environment[URL_VARIABLE] = url
+    if reload:  # compiled files go by whole seconds: of two changes in one, the first would stay
+        environment["PYTHONDONTWRITEBYTECODE"] = "1"
     return supervise(command, environment, n, Sources(Path.cwd()) if reload else None)
 
 
@@ -272,7 +276,7 @@ def _forwarded(children: Sequence[_Child]) -> Generator[threading.Event, None, N
 
 
 class Stoppable(Protocol):
-    """What can be told to end."""
+    """A process, or a group of them, that can be asked to end."""
 
     def stop(self) -> None:
         """End in good order."""

@@ -1,4 +1,4 @@
-"""What a worker logs of its messages: failures with their traceback and what comes next, losses.
+"""A worker's log of its messages: failures with traceback and next step, lost leases.
 
 Queue, message id and the error's own text are logged, never a payload. A failure is an ERROR with
 `exc_info`: Python shows it where no logging is configured, and tools such as Sentry collect it.
@@ -21,7 +21,7 @@ log = logging.getLogger("turnabout.worker")
 
 
 class Report:
-    """On the messages of one queue."""
+    """The reporter of one queue's messages."""
 
     def __init__(self, queue: str) -> None:
         self._queue = queue

@@ -44,9 +44,9 @@ T = TypeVar("T")
 UPKEEP_SECONDS = 20.0
 """A queue is maintained at least so often, even while all handlers are busy."""
 SETTINGS_SECONDS = 60.0
-"""How often a queue's settings are read again, for what is logged."""
+"""Seconds between two reads of a queue's settings, for the log."""
 SETTLE_SECONDS = 5.0
-"""How long the last acks may take at a stop, if the database is slow or away."""
+"""Time for the last acks at a stop, if the database is slow or away."""
 
 
 class HandlersHung(TurnaboutError):
@@ -92,7 +92,7 @@ class Run:
         self._grace_seconds = grace_seconds
         self.left: list[QueueStats] = []
         self.is_used_up = False
-        """It has stopped because of `max_handled`."""
+        """True once it has stopped because of `max_handled`."""
         self._max_hung = max_hung
         self._max_handled = max_handled
         self._hung = self._ended = 0
@@ -198,7 +198,7 @@ class Run:
         await self._give_back(takes)
 
     async def _look_at_rest(self) -> None:
-        """What the queues still hold."""
+        """Count the messages that the queues still hold."""
         for queue in (consumer.job.queue for consumer in self._consumers):
             with contextlib.suppress(QueueNotFound, Unavailable, Uncertain, Forbidden):
                 rest = await self.turnabout.queue(queue).stats()
@@ -234,8 +234,8 @@ class Run:
         return self.phase is Phase.TAKING
 
     async def _upkeep(self) -> None:
-        """For as long as the worker runs, however long handlers keep the takers from asking: send
-        what is due by a schedule, end leases that ran out, read settings that may have changed.
+        """Fire schedules, end expired leases and reread settings for as long as the worker runs,
+        however long handlers keep the takers from asking.
         """
         shared = self.turnabout._shared
         read_at = self._loop.time()

@@ -63,12 +63,12 @@ class Settler:
         self._has_acks = has_acks
         self._for_receive: deque[_Item] = deque()
         self._unsure: set[Lease] = set()
-        """Those whose last answer was lost."""
+        """Endings whose last answer was lost."""
         self._receives_take_acks = False
         self._batchers: dict[type[Ending], Batcher[_Item]] = {}
 
     def put(self, lease: Lease, ending: Ending) -> None:
-        """This message has ended so; returns at once."""
+        """Add a message's ending; returns at once."""
         if self._receives_take_acks and isinstance(ending, Done):
             self._for_receive.append((lease, ending))
             self._has_acks()
@@ -76,7 +76,7 @@ class Settler:
             self._send(lease, ending)
 
     def acks(self) -> list[_Item]:
-        """What the next receive is to take along; its caller says what became of it."""
+        """Take acks for the next receive to carry; its caller reports the outcomes."""
         pending = self._for_receive
         return [pending.popleft() for _ in range(_fitting(pending))]
 
@@ -86,7 +86,7 @@ class Settler:
             self._told(lease, ending, outcome)
 
     def send(self, items: Iterable[_Item], *, unsure: bool = False) -> None:
-        """They go by themselves. `unsure`: it may have happened already."""
+        """Send endings in calls of their own. `unsure`: they may have been sent already."""
         for lease, ending in items:
             if unsure:
                 self._unsure.add(lease)
@@ -110,8 +110,8 @@ class Settler:
         batcher.add((lease, ending))
 
     async def paused(self, channel: str, end: End) -> End:
-        """How a handler has ended, once the channel is paused if it is to be: before its message is
-        back in it. If that can't be done, that comes back later, alone.
+        """Pause the channel if the ending asks for it, before the message is back in it. If that
+        fails, the message returns later, uncharged.
         """
         value = end.value if isinstance(end, Returned) else end
         if not issubclass(type(value), Pause):  # (to ask the value itself may raise)
@@ -210,14 +210,14 @@ class Settler:
 def receipts_and_results(
     items: Iterable[_Item],
 ) -> tuple[list[Receipt], list[Result | None] | None]:
-    """What an ack takes of messages that are done."""
+    """Results as an ack takes them."""
     receipts = [lease.receipt for lease, _ in items]
     results = [ending.result if isinstance(ending, Done) else None for _, ending in items]
     return receipts, results if any(results) else None
 
 
 def _fitting(pending: Iterable[_Item]) -> int:
-    """How many go into one call: results may be large."""
+    """The number that goes into one call: results may be large."""
     count = size = 0
     for _, ending in islice(pending, BATCH_MAX):
         size += len(ending.result.data) if isinstance(ending, Done) and ending.result else 0

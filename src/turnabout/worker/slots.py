@@ -1,4 +1,4 @@
-"""How many messages a worker holds at once, over all of its queues."""
+"""The limit on messages that a worker holds at once, over all of its queues."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ class Slots:
     """A slot for each message, from before it is asked for until the database knows its end."""
 
     def __init__(self, most: int | None) -> None:
-        """None: not limited."""
+        """Free slots; None: not limited."""
         self._free = sys.maxsize if most is None else most
         self._refused: list[Callable[[], object]] = []
 
     def take(self, wanted: int, wake: Callable[[], object]) -> int:
-        """As many as are free of those; if none is, `wake` is called once one may be."""
+        """Take as many of `wanted` as are free; if none is, `wake` is called once one may be."""
         found = min(wanted, self._free)
         if wanted and not found:
             self._refused.append(wake)
@@ -23,7 +23,7 @@ class Slots:
         return found
 
     def put(self, count: int) -> None:
-        """They are free again."""
+        """Give slots back."""
         self._free += count
         if count and self._refused:
             refused, self._refused = self._refused, []

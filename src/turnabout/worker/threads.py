@@ -28,14 +28,14 @@ class ThreadCall:
         self._call = call
         self.loop = loop
         self.future: asyncio.Future[End] = loop.create_future()
-        """How it ended. Cancelling this does not stop the call."""
+        """Wait for the call's result. Cancelling the wait does not stop the call."""
         self.is_over = False
         self.left: Callable[[], object] | None = None
         """Nobody waits for it any more; to be called on the loop once it ends all the same."""
         self._thread: int | None = None
 
     def run(self) -> End:
-        """In the thread, which outlives whatever is raised."""
+        """Run the call in the thread, which outlives any exception."""
         self._thread = threading.get_ident()
         try:
             return self._call()

@@ -112,7 +112,7 @@ class TransactionConsumer(Consumer):
         return verb_of(self.job.queue, lease.receipt, ending)
 
     def _own(self, lease: Lease) -> Mapping[str, Mapping[Receipt, Lease]]:
-        """What is noted of its own message alone: of others, a rollback would not undo it."""
+        """Endings are noted of its own message alone: of others, a rollback would not undo them."""
         return {self.job.queue: {lease.receipt: lease}}
 
     @contextmanager
@@ -168,7 +168,7 @@ def _check(lease: Lease, ending: threading.Lock) -> None:
 
 
 class _WatchedJoined(ForwardingStore):
-    """As `WatchedStore`, for a blocking store on a connection of the handler's."""
+    """Like `WatchedStore`, for a blocking store on the handler's connection."""
 
     def __init__(self, store: Store, watch: WatchedStore) -> None:
         super().__init__(store)

@@ -1,4 +1,4 @@
-"""One connection of a store: in autocommit, and spoken to in libpq's own terms.
+"""One connection of a store: in autocommit, and driven through libpq directly.
 
 psycopg makes the connection, and its loaders read the answers; but its cursors do much for each
 call that ours never need (conversions by type, transactions, server-side cursors), and that is most
@@ -36,7 +36,7 @@ _GOOD = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK)
 PREPARED_ALREADY = "42P05"
 FORGOTTEN = "26000"
 TRIES = 5
-"""How often a statement is prepared for one call, where a pooler hands it to other servers."""
+"""Attempts to prepare a statement for one call, where a pooler hands calls to other servers."""
 
 
 class AsyncConnection:
@@ -63,7 +63,7 @@ class AsyncConnection:
         self.is_direct = False
         """Everyday statements may be used: see `find_out`."""
         self.is_lost = False
-        """It was closed because what it led to is silent or read-only: so may others be."""
+        """True if its server was silent or read-only, as other connections' may be."""
         self._reads_only = False
         """Its role does."""
         self._pg = raw.pgconn
@@ -74,7 +74,7 @@ class AsyncConnection:
 
     @classmethod
     async def open(cls, options: PostgresOptions) -> AsyncConnection:
-        """A new one. Raises: UsageError for a database that is not in UTF8."""
+        """Open a connection. Raises: UsageError for a database that is not in UTF8."""
         made = cls(await connect_async(options), options)
         try:
             check_encoding(made.raw.pgconn, options.url)

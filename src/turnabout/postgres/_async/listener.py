@@ -44,7 +44,7 @@ class AsyncListener:
         self._begin()
 
     def _begin(self) -> None:
-        """What belongs to this process."""
+        """State of this process."""
         self._pid = os.getpid()
         self._notifier = ListeningNotifier()
         self._notices = Notices(self._notifier.process)
@@ -56,7 +56,7 @@ class AsyncListener:
 
     @property
     def notices(self) -> Notices:
-        """What other processes have to know. A child sends, and listens, for itself."""
+        """Notices for other processes. A child process sends, and listens, for itself."""
         if self._pid != os.getpid():
             self._begin()
         return self._notices
@@ -75,7 +75,7 @@ class AsyncListener:
         self._notifier.notify(queue, change=Change.READY)
 
     async def signal(self, queue: str, change: Change) -> int:
-        """How often the queue changed, from now on in other processes as well."""
+        """Return the queue's version, and listen for changes by other processes from now on."""
         if self._pid != os.getpid():
             self._begin()
         self._work.begin()
@@ -93,7 +93,7 @@ class AsyncListener:
         await self._notifier.wait_async(queue, seen, seconds, change)
 
     def send_later(self) -> None:
-        """There are notices that are not due yet."""
+        """True if notices wait until they are due."""
         self._late.wake()
 
     async def _write(self, places: Sequence[Place], *, sweep: bool = False) -> None:
@@ -154,7 +154,7 @@ class AsyncListener:
             self.send_later()
 
     async def _poll(self) -> None:
-        """What came without a notification, for all receivers in one call."""
+        """Look for changes that came without a notification, for all receivers in one call."""
         queues = [queue for queue, wanted in self._notifier.waited_for() if wanted & Change.READY]
         if queues:
             within_ms = round(self._options.poll_seconds * 1000)

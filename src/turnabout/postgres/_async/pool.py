@@ -118,7 +118,7 @@ class AsyncPool:
         await self.forget()
 
     def measures(self) -> dict[str, float]:
-        """How many connections there are, and how many calls wait for one."""
+        """Count the connections, and the calls that wait for one."""
         return {
             "connections_open": self._open,
             "connections_idle": len(self._idle),
@@ -131,7 +131,7 @@ class AsyncPool:
         await self._free()
 
     async def _free(self) -> None:
-        """There is room for one more."""
+        """Make room for one more connection."""
         async with self._changed:
             self._open -= 1
             self._changed.notify()

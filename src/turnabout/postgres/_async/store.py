@@ -243,7 +243,7 @@ class AsyncPostgresStore(store.AsyncStore):
             return end.value
 
     async def _undo(self, connection: AsyncConnection) -> None:
-        """Roll back, or hang up: that does it as well."""
+        """Roll back; if that fails, close the connection, which has the same effect."""
         if not connection.closed:
             try:
                 await connection.run(b"rollback", ())
@@ -341,7 +341,7 @@ class AsyncPostgresStore(store.AsyncStore):
         return PostgresConnections(self._options, self._clock, self.run, self._wake)
 
     def measures(self) -> dict[str, float]:
-        """What this process knows of its connections."""
+        """This process's view of its connections."""
         return self._pool.measures()
 
     async def close(self) -> None:

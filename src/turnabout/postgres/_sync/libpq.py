@@ -30,7 +30,7 @@ _GOOD = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK)
 PREPARED_ALREADY = "42P05"
 FORGOTTEN = "26000"
 TRIES = 5
-"""How often a statement is prepared for one call, where a pooler hands it to other servers."""
+"""Attempts to prepare a statement for one call, where a pooler hands calls to other servers."""
 
 
 class LibpqConnection:
@@ -57,7 +57,7 @@ class LibpqConnection:
         self.is_direct = False
         """Everyday statements may be used: see `find_out`."""
         self.is_lost = False
-        """It was closed because what it led to is silent or read-only: so may others be."""
+        """True if its server was silent or read-only, as other connections' may be."""
         self._reads_only = False
         """Its role does."""
         self._pg = raw.pgconn
@@ -68,7 +68,7 @@ class LibpqConnection:
 
     @classmethod
     def open(cls, options: PostgresOptions) -> LibpqConnection:
-        """A new one. Raises: UsageError for a database that is not in UTF8."""
+        """Open a connection. Raises: UsageError for a database that is not in UTF8."""
         made = cls(connect(options), options)
         try:
             check_encoding(made.raw.pgconn, options.url)

@@ -237,7 +237,7 @@ class PostgresStore(store.Store):
             return end.value
 
     def _undo(self, connection: LibpqConnection) -> None:
-        """Roll back, or hang up: that does it as well."""
+        """Roll back; if that fails, close the connection, which has the same effect."""
         if not connection.closed:
             try:
                 connection.run(b"rollback", ())
@@ -328,7 +328,7 @@ class PostgresStore(store.Store):
         self._notify(self._pool.take(), (Notice(queue, change),))
 
     def measures(self) -> dict[str, float]:
-        """What this process knows of its connections."""
+        """This process's view of its connections."""
         return self._pool.measures()
 
     def close(self) -> None:

@@ -26,7 +26,7 @@ from turnabout.words.records import (
 
 _CURSOR = re.compile(r"([0-9]{1,19})\.([0-9]{1,19})")
 _PLACE = re.compile(_CURSOR.pattern + r"(?:\.([0-9]{1,19}\.[0-9]{1,9}\.[1-4]))?")
-"""Of a page of history; earlier libraries gave the first two numbers alone."""
+"""Cursor of a page of history; earlier libraries gave the first two numbers alone."""
 _PART = 10_000
 
 

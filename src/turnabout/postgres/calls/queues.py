@@ -83,7 +83,7 @@ def _policy_parameters(verb: v.PolicySet, now: Now) -> Sequence[Any]:
 
 
 def _policy(said: str | None) -> Policy:
-    """As text: programs tell their drivers to read JSON in ways of their own."""
+    """Columns read as text: programs configure their drivers' JSON in ways of their own."""
     if said is None:
         return NO_POLICY
     return own_policy_of(dict.fromkeys((*POLICY_COLUMNS, *PAUSE_COLUMNS)) | json.loads(said))

@@ -29,7 +29,7 @@ from turnabout.words.outcomes import Acked, AckOutcome, Received
 
 _ACKED = Acked()
 ONLY_ACKED = (None,) * len(Delivery._fields)
-"""What everyday statements answer that have acked and leased nothing: ask again, without acks."""
+"""Answer of everyday statements that acked and leased nothing: ask again, without acks."""
 
 
 def _receive_parameters(verb: v.Receive, now: Now) -> Sequence[Any]:
@@ -96,7 +96,7 @@ def _next(take: str = "") -> Callable[[v.Receive, Now], Mapping[str, Any] | None
 
 
 def _receive_answer(verb: v.Receive, rows: Rows) -> Received:
-    """What the last rows tell, which have no id: see the function."""
+    """Read the last rows, which have no id: see the SQL function."""
     acked: tuple[AckOutcome, ...] = (_ACKED,) * len(verb.acks)
     last = rows[-1]
     if last == ONLY_ACKED:

@@ -58,7 +58,7 @@ def receipt_arrays(receipts: Sequence[Receipt]) -> tuple[str, str, str]:
 
 
 def result_arrays(results: Sequence[Result | None]) -> tuple[Any, Any]:
-    """What results are, and of which type; None: there are none."""
+    """Split results into data and content types; None: there are none."""
     if not any(results):
         return None, None
     data = [None if r is None else r.data for r in results]
@@ -66,7 +66,7 @@ def result_arrays(results: Sequence[Result | None]) -> tuple[Any, Any]:
 
 
 def acked_but(lost: Sequence[Any]) -> tuple[AckOutcome, ...]:
-    """What `ack` answers where not all were held: null for those that are done."""
+    """Read the answer of `ack` where not all were held: null for those that are done."""
     return tuple([Acked() if now is None else LeaseLost(now) for now in lost])
 
 
@@ -83,12 +83,12 @@ def _ack_one(verb: v.Ack, now: Now) -> Mapping[str, Any] | None:
 
 
 def _ack_many(verb: v.Ack, now: Now) -> Mapping[str, Any] | None:
-    """Of one lease, as nearly always."""
+    """Parameters for receipts of one lease, the usual case."""
     return None if verb.results else lease_of_many(verb.queue, verb.receipts, now)
 
 
 def lease_of_one(queue: str, receipts: Sequence[Receipt], now: Now) -> dict[str, Any] | None:
-    """What everyday statements take to ack one message."""
+    """Parameters of everyday statements that ack one message."""
     ((id_, attempt, lease),) = receipts
     if not lease:
         return None

@@ -58,14 +58,14 @@ unlogged tables are whole is asked once: a crash ends every session.
 """
 
 LOOK_MS: Final = 50
-"""How long receives go on without a look for what time has brought. Looking is a good part of a
-small receive, most of all where many processes share the processors: the function that does it is
-then in no cache. If nothing is ready, it is done anyway.
+"""Longest time that receives go without a look at timers. Looking is a good part of a small
+receive, most of all where many processes share the processors: the function is then in no
+cache. If nothing is ready, timers are looked at anyway.
 """
 
 PAUSE_SECONDS: Final = 0.1
-"""How long a queue is left to the function where something special is going on: where a statement
-did nothing twice within this time. Once is a channel's head mark, or a message that expires.
+"""Time for which a queue is left to the function, after a statement did nothing twice within it:
+something special is going on there. A single miss is usually a head mark or an expired message.
 """
 
 OWN_SETTINGS: Final = b"""
@@ -146,7 +146,7 @@ WAITERS: Final = _text("waiters").encode()
 
 
 LINE, EACH, IN_TURN = "take_line", "take_one_each", "take_in_turn"
-"""How a batch is taken: from the only channel that has any; one from each; or as they are there."""
+"""Ways to take a batch: from the only channel with messages, one from each, or by turns."""
 
 
 def _distance(form: Form | None, wanted: Form) -> tuple[bool, bool]:
@@ -156,7 +156,7 @@ def _distance(form: Form | None, wanted: Form) -> tuple[bool, bool]:
 
 
 class Shortcuts:
-    """What a store remembers of its queues, to choose between a call's statements."""
+    """A store's memory of its queues, for the choice between a call's statements."""
 
     __slots__ = ("_forms", "_looked", "_missed", "_orders", "_paused")
 

@@ -1,4 +1,4 @@
-"""What each verb does: one procedure per verb, `(connection, verb, now_ms) -> outcome`.
+"""Verbs on SQLite: one procedure each, `(connection, verb, now_ms) -> outcome`.
 
 A procedure runs inside a transaction that its caller opened, on a connection that nobody else
 uses. It decides; every statement is in `sql/`. A procedure is called as its verb is.

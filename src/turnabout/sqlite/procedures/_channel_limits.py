@@ -1,5 +1,5 @@
-"""What a limited channel, or a queue with limits of its own, may hand out at one moment: slots,
-token bucket, pause. Arithmetic.
+"""Limits of a channel, or of a whole queue, at one moment: slots, token bucket, pause.
+Arithmetic only.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class Limits:
         self.tat_us = tat_us
 
     def allows(self) -> int:
-        """How many deliveries may begin now."""
+        """Number of deliveries that may begin now."""
         return min(self.slots, self._tokens())
 
     def take(self, count: int) -> None:
-        """That many deliveries begin."""
+        """Consume `count` slots and tokens."""
         self.slots -= count
         if self._interval is not None:
             self.tat_us = max(self.tat_us, self._now) + count * self._interval
@@ -53,7 +53,7 @@ class Limits:
         return "rate" if self._tokens() == 0 else None
 
     def opens_at(self) -> int | None:
-        """When the bucket allows the next delivery, in ms; None: it is not what blocks."""
+        """Time of the bucket's next delivery, in ms; None: the bucket doesn't block."""
         if self.blocks() != "rate" or self._interval is None:
             return None
         return -(-(self.tat_us - (self._burst - 1) * self._interval) // 1000)

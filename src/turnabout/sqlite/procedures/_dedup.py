@@ -149,7 +149,7 @@ class DedupPlan:
         return _Entry(0, fresh, message.channel, is_waiting=True, is_unfinished=True)
 
     def _replace(self, entry: _Entry, message: Outgoing) -> None:
-        """It stays in its channel, whichever the new one names."""
+        """Replace the waiting message; it stays in its channel, whatever the new one names."""
         if entry.fresh is None:
             self._replaced[entry.id] = (message, entry.channel)
         else:

@@ -1,4 +1,4 @@
-"""What verbs write down of themselves, for queues whose `events` are `all`."""
+"""Events that verbs record in queues whose `events` are `all`."""
 
 from __future__ import annotations
 

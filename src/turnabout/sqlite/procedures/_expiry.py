@@ -1,4 +1,4 @@
-"""What waited for longer than it had to live ends as expired."""
+"""Expiry: messages that waited beyond their time to live end as expired."""
 
 from __future__ import annotations
 

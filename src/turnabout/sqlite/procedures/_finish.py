@@ -1,4 +1,4 @@
-"""How messages end: with a row of history, or by moving to the dead-letter queue."""
+"""Ending messages: with a row of history, or by a move to the dead-letter queue."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class DeadLetter:
     crashes: int
     error: str | None
     errors: str | None
-    """Of all attempts, as JSON."""
+    """Errors of all attempts, as JSON."""
 
     @classmethod
     def as_it_is(cls, row: sqlite3.Row, reason: Reason, failures: int, crashes: int) -> DeadLetter:
@@ -87,7 +87,7 @@ class Finish:
         *,
         attempt: int | None = None,
     ) -> bool:
-        """These messages have ended, with these results if they are done and have any.
+        """End messages, with their results if they are done and have any.
 
         With an attempt: if all are leased at it, in channels without limits. False: some are not,
         and the caller has to undo it all.
@@ -112,7 +112,7 @@ class Finish:
         return True
 
     def dead_letter(self, letters: Sequence[DeadLetter]) -> Dead | Blocked:
-        """These messages have no attempts left. What becomes of them is the queue's setting."""
+        """Deal with messages without attempts left, as the queue's settings say."""
         queue, connection = self.queue, self._connection
         if blocks(queue):
             self._block(letters)
@@ -187,7 +187,7 @@ class Finish:
         _events.note(self._connection, self.queue, "failed", ids, self.now)
 
     def _waiting_behind(self, letters: Sequence[DeadLetter]) -> list[DeadLetter]:
-        """All that waits in the channels of these messages dies with them."""
+        """Let all messages that wait in the channels of dead ones die, too."""
         found: list[DeadLetter] = []
         changes = _channel.ChannelChanges()
         for channel in {letter.row["channel"] for letter in letters}:

@@ -1,4 +1,4 @@
-"""Whatever removes history notes up to where, so that a reader of the log hears what it missed."""
+"""The log's floor: the end of removed history, so that readers learn what they missed."""
 
 from __future__ import annotations
 

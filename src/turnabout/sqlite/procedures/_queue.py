@@ -78,7 +78,7 @@ def need(connection: Connection, name: str) -> Queue:
 
 
 def unfinished(row: Queue | sqlite3.Row) -> int:
-    """How many messages of the queue have not ended."""
+    """Count the queue's unfinished messages."""
     return row["sent"] - row["done"] - row["dead"] - row["cancelled"]
 
 

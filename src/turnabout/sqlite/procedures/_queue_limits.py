@@ -11,7 +11,7 @@ from turnabout.sqlite.procedures._queue import Queue
 
 
 class QueueLimits(Limits):
-    """What the queue may hand out now."""
+    """Number of messages that the queue may hand out now."""
 
     __slots__ = ("_connection", "_leased", "_queue")
 
@@ -31,8 +31,8 @@ class QueueLimits(Limits):
         self._write()
 
     def begin(self, old: Queue) -> None:
-        """These are the limits from now on: leases of before count, and the debt of a slower rate
-        is forgiven, but for a bucket.
+        """Change the limits: earlier leases count, and debt from a slower rate is capped at one
+        full bucket.
         """
         if not old["has_own_limits"]:
             counted = self._connection.execute(_queue.SQL["count_leases"], (self._queue["id"],))
@@ -52,7 +52,7 @@ def of(connection: Connection, queue: Queue, now: int) -> QueueLimits | None:
 
 
 def give_back(connection: Connection, queue: Queue, count: int) -> None:
-    """That many leases have ended."""
+    """Free the slots of `count` leases that ended."""
     if count and queue["has_own_limits"]:
         connection.execute(_queue.SQL["leases_ended"], (count, queue["id"]))
 

@@ -130,7 +130,7 @@ class RoundRobin:
         self.chosen: list[Row] = []
         """The messages to hand out."""
         self.turn: Turn | None = None
-        """Where the next `receive` goes on; None: as the deliveries tell."""
+        """Start of the next `receive`; None: the deliveries tell."""
 
     def choose(self) -> None:
         """Choose the messages to hand out."""
@@ -161,8 +161,8 @@ class RoundRobin:
     # --- where no limit has a say ---------------------------------------------------------------
 
     def _take_unlimited(self) -> bool:
-        """Where no limited channel has a say, what a turn gives is what the hops find, and it need
-        not be looked at channel by channel. False: one has, and nothing was taken.
+        """Take whole turns by the hops, without a look at each channel: possible if no limited
+        channel is among them. False: one is, and nothing was taken.
         """
         if self._verb.shard is not None or self.queue["is_limited"] or self._is_any_awake():
             return False

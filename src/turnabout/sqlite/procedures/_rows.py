@@ -1,4 +1,4 @@
-"""From rows to values."""
+"""Values of rows."""
 
 from __future__ import annotations
 

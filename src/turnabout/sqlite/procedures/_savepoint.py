@@ -25,12 +25,12 @@ class Savepoint:
             connection.execute(_SQL["begin"])
 
     def keep(self) -> None:
-        """It stays."""
+        """Keep the changes."""
         if self._is_marked:
             self._connection.execute(_SQL["end"])
 
     def undo(self) -> None:
-        """All is as before. Raises: StartOver."""
+        """Undo the changes. Raises: StartOver."""
         if self._is_marked:
             self._connection.execute(_SQL["undo"])
             self._connection.execute(_SQL["end"])

@@ -1,4 +1,4 @@
-"""What is known of messages that have ended: how they did, their history, and clearing it."""
+"""Ended messages: their endings, their history, and clearing it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CLEAR = statements("clear")
 
 
 def endings(connection: Connection, verb: Endings, _now: int) -> tuple[Ending | None, ...]:
-    """How these messages ended in the queue; None while one is unfinished, or was never sent."""
+    """Look up how messages ended; None while one is unfinished, or was never sent."""
     queue = _queue.need(connection, verb.queue)
     parameters = {"queue": queue["id"], "ids": json.dumps(verb.ids)}
     unfinished = {id_ for (id_,) in connection.execute(_ENDINGS["unfinished"], parameters)}

@@ -22,7 +22,7 @@ _SQL = statements("inbox")
 ANY = _SQL["any"]
 _ROWS, _ROOM_BYTES = 1_000, 16 * 1024 * 1024
 _as_it_is = partial(str, encoding="utf-8", errors="surrogateescape")
-"""Of text that is not UTF-8: for the checks to refuse, where reading it would fail."""
+"""Stands for text that is not UTF-8, which can't be read: the checks refuse it."""
 
 
 class Drain(Verb[None]):

@@ -122,7 +122,7 @@ def queue_get(connection: Connection, verb: QueueGet, _now: int) -> QueueEntry:
 
 
 def queue_list(connection: Connection, verb: QueueList, _now: int) -> tuple[QueueEntry, ...]:
-    """All queues with their settings, or a namespace's, by name."""
+    """List all queues with their settings, or a namespace's, by name."""
     step = "entries" if verb.namespace is None else "of_namespace"
     found = connection.execute(
         statements("queue_list")[step],

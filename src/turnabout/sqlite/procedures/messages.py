@@ -81,6 +81,6 @@ def retry(connection: Connection, verb: Retry, now: int) -> tuple[RetryOutcome, 
 
 
 def _rows(connection: Connection, queue: Queue, ids: Sequence[int]) -> dict[int, sqlite3.Row]:
-    """Those of these messages that are unfinished in the queue."""
+    """Select the messages that are unfinished in the queue."""
     parameters = {"queue": queue["id"], "ids": json.dumps(ids)}
     return {row["id"]: row for row in connection.execute(_HELD["held"], parameters)}

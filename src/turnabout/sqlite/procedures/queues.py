@@ -101,7 +101,7 @@ def purge(connection: Connection, verb: Purge, now: int) -> Purged:
 def _dead_letter_id(
     connection: Connection, queue: Queue, settings: QueueSettings, now: int
 ) -> int | None:
-    """Where dead messages go from now on. A queue that had nowhere keeps that, unless told."""
+    """Set the dead-letter queue. A queue without one stays without, unless one is named."""
     if settings.dead_letter is not None:
         return _queue.dead_letter_id(connection, queue["id"], settings.dead_letter, now)
     if queue["dead_letter"] is None or queue["name"].endswith(DEAD_SUFFIX):

@@ -74,13 +74,13 @@ def _unlimited(connection: Connection, name: str) -> Queue | None:
 
 
 def _quiet(connection: Connection, step: str, queue: Queue, verb: Receive, now: int) -> list[Row]:
-    """What a step finds, if that is still so, and no timer has a say now."""
+    """Take the message that a step found, if it is still there and no timer is due."""
     asked = {"queue": queue["id"], "version": queue["version"], "now": now}
     return connection.tuples(step, {**asked, "channel": verb.turn.channel})
 
 
 def _empty_ms(connection: Connection, queue: Queue, now: int) -> int | None:
-    """How long until something is due, as there is nothing now."""
+    """Milliseconds until something is due, as there is nothing now."""
     (due_at,) = connection.execute(_SQL["next_timer"], {"queue": queue["id"]}).fetchone()
     limits = _queue_limits.of(connection, queue, now)
     times = [at for at in (due_at, limits and limits.opens_at()) if at is not None]
@@ -123,8 +123,8 @@ def end_leases(connection: Connection, queue: Queue, now: int) -> Queue:
 
 
 def turn_timers(connection: Connection, queue: Queue, now: int, most: int) -> _finish.Finish | None:
-    """What is due becomes ready, leases that ran out are charged, what has waited too long ends,
-    sleepers wake: a share. Where more messages may have waited too long: what ends them.
+    """Process a bounded share of timers: due messages, expired leases, times to live, sleeping
+    channels. Returns a way to end more expired messages, if there may be more.
     """
     parameters = {"queue": queue["id"], "now": now, "most": most}
     due, expired, sleepers, stale = connection.execute(_SQL["timers"], parameters).fetchone()

@@ -155,7 +155,7 @@ class _RedriveWalk:
     def write(
         self, state: str, *, finished_at: int | None = None, next_at: int | None = None
     ) -> None:
-        """How far it has come."""
+        """Save a redrive's progress."""
         self._connection.execute(
             _STEP["went_on"],
             {
@@ -181,7 +181,7 @@ class _RedriveWalk:
         return name if self._may_go(name) else None
 
     def _may_go(self, name: str) -> bool:
-        """To another namespace only a named target leads."""
+        """Refuse other namespaces, unless the target is named."""
         stays = self._row["target"] is None and namespace_of(name) != self._namespace
         return not stays and self._has(name)
 

@@ -119,7 +119,7 @@ def _are_alike(messages: Sequence[Outgoing]) -> bool:
 
 
 def _values(m: Outgoing, queue: Queue, limited: Mapping[str, sqlite3.Row], now: int) -> _Values:
-    """All of a row but channel and payload. A FIFO queue holds a delayed one in its place."""
+    """Columns of a row but channel and payload. A FIFO queue holds a delayed one in its place."""
     delay = m.delay_from(now, queue["delay_ms"])
     ttl = queue["ttl_ms"] if m.ttl_ms is None else m.ttl_ms
     return (

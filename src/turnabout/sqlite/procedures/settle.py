@@ -114,7 +114,7 @@ class _HeldMessages:
 
 
 def ack(connection: Connection, verb: Ack, now: int) -> tuple[AckOutcome, ...]:
-    """These are done."""
+    """Ack these receipts."""
     ids, attempts, _ = zip(*verb.receipts, strict=True)
     if _ack_plainly(connection, verb, ids, attempts, now):
         return (_ACKED,) * len(ids)
@@ -141,7 +141,7 @@ def ack(connection: Connection, verb: Ack, now: int) -> tuple[AckOutcome, ...]:
 
 
 def defer(connection: Connection, verb: Defer, now: int) -> tuple[DeferOutcome, ...]:
-    """These come back later, uncharged."""
+    """Defer messages: they return later, uncharged."""
     queue = _queue.need(connection, verb.queue)
     held = _HeldMessages(connection, queue, (d.receipt for d in verb.deferrals), now)
     outcomes: list[DeferOutcome | None] = []
@@ -168,7 +168,7 @@ def defer(connection: Connection, verb: Defer, now: int) -> tuple[DeferOutcome, 
 
 
 def fail(connection: Connection, verb: Fail, now: int) -> tuple[FailOutcome, ...]:
-    """These attempts failed: their messages come back after a back-off, or are exhausted."""
+    """Record failed attempts: messages return after a back-off, or are exhausted."""
     queue = _queue.need(connection, verb.queue)
     held = _HeldMessages(connection, queue, (f.receipt for f in verb.failures), now)
     outcomes: list[FailOutcome | None] = []
@@ -202,7 +202,7 @@ def fail(connection: Connection, verb: Fail, now: int) -> tuple[FailOutcome, ...
 
 
 def extend(connection: Connection, verb: Extend, now: int) -> tuple[ExtendOutcome, ...]:
-    """These leases run for longer."""
+    """Extend leases."""
     queue = _queue.need(connection, verb.queue)
     held = _HeldMessages(connection, queue, verb.receipts, now)
     taken = [held.take(receipt) for receipt in verb.receipts]
@@ -223,7 +223,7 @@ def extend(connection: Connection, verb: Extend, now: int) -> tuple[ExtendOutcom
 
 
 def release(connection: Connection, verb: Release, now: int) -> tuple[ReleaseOutcome, ...]:
-    """These are given back at once, uncharged."""
+    """Release messages at once, uncharged."""
     queue = _queue.need(connection, verb.queue)
     held = _HeldMessages(connection, queue, verb.receipts, now)
     outcomes: list[ReleaseOutcome | None] = []
@@ -249,8 +249,8 @@ def release(connection: Connection, verb: Release, now: int) -> tuple[ReleaseOut
 def _ack_plainly(
     connection: Connection, verb: Ack, ids: Sequence[int], attempts: Sequence[int], now: int
 ) -> bool:
-    """As `_end_together`, where nothing but history and a count is kept of them. False: nothing was
-    changed. Raises: StartOver, if some do not hold, or the queue is another than it was.
+    """Like `_end_together`, for queues that keep nothing but history and a count. False: nothing
+    was changed. Raises: StartOver if a receipt is stale, or the queue was replaced meanwhile.
     """
     queue, count = _queue.known(connection, verb.queue), len(ids)
     if queue is None or queue["has_channels"] or not (queue["is_plain"] and connection.optimistic):
@@ -323,7 +323,7 @@ def _wait(queue: Queue, delay: int, now: int) -> tuple[int, int]:
 
 
 def _back_off(queue: Queue, charged: int, luck: float) -> int:
-    """How long a message waits after its n-th charge; `luck` is from 0 to 1."""
+    """Milliseconds to wait after a message's n-th charge; `luck` is from 0 to 1."""
     doubled = queue["backoff_ms"] << min(charged - 1, 62)
     longest = min(doubled, queue["backoff_max_ms"])
     return round(longest * (1 - luck * queue["backoff_jitter_percent"] / 100))

@@ -1,4 +1,4 @@
-"""What every store is; one that has joined a caller's transaction; one in front of another one."""
+"""The store interfaces: a store, one in a caller's transaction, one in front of another."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class AsyncStore(Protocol):
         return {}
 
     def hand_on(self, context: Callable[[], Mapping[str, str]]) -> None:
-        """Of a store that makes requests: send these headers with each, as they are then."""
+        """For HTTP stores: headers to send with every request, evaluated each time."""
 
 
 class AsyncJoined(AsyncStore, Protocol):
@@ -91,7 +91,7 @@ class AsyncJoined(AsyncStore, Protocol):
     async def run_transaction(
         self, verbs: Sequence[Verb[Any]], *, all_or_none: bool = False
     ) -> list[Any]:
-        """All in the caller's transaction, in this order. After Refused the caller rolls back."""
+        """Run the verbs in order in the caller's transaction. After Refused, roll it back."""
         answers: list[Any] = []
         for verb in verbs:
             answers.append(await self.run(verb))
@@ -138,38 +138,38 @@ class AsyncForwardingStore(AsyncStore):
         return await self._store.run_transaction(verbs, all_or_none=all_or_none)
 
     async def signal(self, queue: str, change: Change = Change.ANY) -> int:
-        """As the store's."""
+        """Forwarded."""
         return await self._store.signal(queue, change)
 
     async def wait(
         self, queue: str, seen: int, seconds: float, change: Change = Change.ANY
     ) -> None:
-        """As the store's."""
+        """Forwarded."""
         await self._store.wait(queue, seen, seconds, change)
 
     def within(self, connection: object) -> AsyncJoined:
-        """As the store's."""
+        """Forwarded."""
         return self._store.within(connection)
 
     async def close(self) -> None:
-        """As the store's."""
+        """Forwarded."""
         await self._store.close()
 
     @property
     def maintains_itself(self) -> bool:
-        """As the store."""
+        """Forwarded."""
         return self._store.maintains_itself
 
     # asyncio only
     def connections(self) -> Connections:
-        """As the store's."""
+        """Forwarded."""
         return self._store.connections()
 
     # asyncio only
     def measures(self) -> Mapping[str, float]:
-        """As the store's."""
+        """Forwarded."""
         return self._store.measures()
 
     def hand_on(self, context: Callable[[], Mapping[str, str]]) -> None:
-        """As the store's."""
+        """Forwarded."""
         self._store.hand_on(context)

@@ -66,7 +66,7 @@ class Store(Protocol):
         return False
 
     def hand_on(self, context: Callable[[], Mapping[str, str]]) -> None:
-        """Of a store that makes requests: send these headers with each, as they are then."""
+        """For HTTP stores: headers to send with every request, evaluated each time."""
 
 
 class Joined(Store, Protocol):
@@ -77,7 +77,7 @@ class Joined(Store, Protocol):
     def run_transaction(
         self, verbs: Sequence[Verb[Any]], *, all_or_none: bool = False
     ) -> list[Any]:
-        """All in the caller's transaction, in this order. After Refused the caller rolls back."""
+        """Run the verbs in order in the caller's transaction. After Refused, roll it back."""
         answers: list[Any] = []
         for verb in verbs:
             answers.append(self.run(verb))
@@ -124,28 +124,28 @@ class ForwardingStore(Store):
         return self._store.run_transaction(verbs, all_or_none=all_or_none)
 
     def signal(self, queue: str, change: Change = Change.ANY) -> int:
-        """As the store's."""
+        """Forwarded."""
         return self._store.signal(queue, change)
 
     def wait(
         self, queue: str, seen: int, seconds: float, change: Change = Change.ANY
     ) -> None:
-        """As the store's."""
+        """Forwarded."""
         self._store.wait(queue, seen, seconds, change)
 
     def within(self, connection: object) -> Joined:
-        """As the store's."""
+        """Forwarded."""
         return self._store.within(connection)
 
     def close(self) -> None:
-        """As the store's."""
+        """Forwarded."""
         self._store.close()
 
     @property
     def maintains_itself(self) -> bool:
-        """As the store."""
+        """Forwarded."""
         return self._store.maintains_itself
 
     def hand_on(self, context: Callable[[], Mapping[str, str]]) -> None:
-        """As the store's."""
+        """Forwarded."""
         self._store.hand_on(context)

@@ -1,1 +1,1 @@
-"""How those who wait look together, for asyncio."""
+"""Shared looks of waiting callers, for asyncio."""

@@ -44,7 +44,7 @@ class EndingPoller:
 
     @contextmanager
     def waiting(self) -> Generator[None]:
-        """For as long as somebody waits, between looks, too."""
+        """Count a waiter, between its looks, too."""
         with self._lock:
             self._waiting += 1
         try:

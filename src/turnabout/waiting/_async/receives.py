@@ -18,17 +18,17 @@ from turnabout.waiting.line import Waiter, WaitingLine
 from turnabout.words.entities import Delivery
 
 IDLE_SECONDS = 20.0
-"""How long nobody looks where nothing is known to change; maintenance comes with a look."""
+"""Longest time without a look while no change is expected; a look also runs maintenance."""
 QUIET_SECONDS = 1.5 * IDLE_SECONDS
 """After so long without an answer nobody is told that there is nothing: the network may be gone."""
 LOOK_MESSAGES_MAX = 1_000
-"""In one look, unless the first of the group wants more."""
+"""Messages per look, unless the first of the group wants more."""
 GAP_SECONDS_EACH, GAP_SECONDS_MAX = 0.0001, 0.02
 """Between two looks, for each that goes on waiting behind the first."""
 
 
 class ReceiveSource(Protocol):
-    """Where the messages of a group come from."""
+    """The source of a group's messages."""
 
     @property
     def is_closed(self) -> bool:
@@ -40,7 +40,7 @@ class ReceiveSource(Protocol):
         ...
 
     async def give_back(self, deliveries: Sequence[Delivery]) -> None:
-        """They were leased for nobody: others may have them at once."""
+        """Release messages that were leased for nobody."""
         ...
 
     async def signal(self) -> int:
@@ -62,7 +62,7 @@ class WaitingReceive(Waiter):
 
     @property
     def is_answered(self) -> bool:
-        """Whether somebody looked for it with success, or with an error."""
+        """Whether it has its messages, or an error."""
         return bool(self.deliveries) or self.error is not None
 
 
@@ -84,7 +84,7 @@ class ReceiveGroup:
         self._answered_at = time.monotonic()
 
     def __len__(self) -> int:
-        """How many wait."""
+        """The number of waiting receives."""
         return len(self._line)
 
     async def wait(
@@ -167,7 +167,7 @@ class ReceiveGroup:
         return len(deliveries) >= most
 
     def _hand_out(self, deliveries: Sequence[Delivery]) -> Sequence[Delivery]:
-        """To each in its turn what it wants, while there is something. Answers with the rest."""
+        """Give each waiter in turn what it wants, as far as it goes. Returns the rest."""
         left = deliveries
 
         def give(waiter: WaitingReceive) -> bool:
