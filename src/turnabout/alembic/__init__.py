@@ -1,4 +1,4 @@
-"""For applications whose schema is Alembic's: our tables left alone, and ours in a migration.
+"""Alembic support: leave our tables alone in autogenerate, and make them in a migration.
 
 In `env.py`:
 

@@ -1,1 +1,1 @@
-"""For trying and developing: the demo, a measurement of your database, a PostgreSQL of your own."""
+"""Tools for trying and developing: a PostgreSQL of your own, in a folder."""

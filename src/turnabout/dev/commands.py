@@ -101,7 +101,7 @@ def _serve(app: App, server: PostgresServer) -> None:
 
 
 def _keep_up(turnabout: Turnabout, upkeep: Upkeep) -> None:
-    """What workers do, as there may be none: schedules, leases that ran out, what is due."""
+    """Do the workers' upkeep, as there may be none: schedules, expired leases, due messages."""
     with suppress(TurnaboutError):  # a database that its owner is just playing with
         turnabout.schedules.fire_due(on_error=lambda _: None)
         upkeep.step()

@@ -1,4 +1,4 @@
-"""What is for trying and developing: see `turnabout.slices`."""
+"""The slice of tools for trying and developing: see `turnabout.slices`."""
 
 from turnabout.slices import Slice
 

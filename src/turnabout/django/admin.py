@@ -24,7 +24,7 @@ ACTIONS = {
     "retry": (listing.retry, "ready again", "neither wait nor are in a dead-letter queue"),
     "cancel": (listing.cancel, "cancelled, or about to be", "had ended before"),
 }
-"""What is done, what is said of messages where it was, and of those where it was not."""
+"""An action, and the sentences for messages where it succeeded and where it failed."""
 
 
 @admin.register(QueueMessage)
@@ -36,7 +36,7 @@ class QueueMessageAdmin(admin.ModelAdmin):
         return False
 
     def has_delete_permission(self, request: HttpRequest, *_: Any) -> bool:
-        """They are cancelled; what has ended goes with the history."""
+        """Refuse deletion: messages are cancelled, and ended ones go with the history."""
         return False
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
@@ -66,7 +66,7 @@ class QueueMessageAdmin(admin.ModelAdmin):
         return self._response(request, "message", context)
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: Any = None) -> Any:
-        """For the page that tells what was done to a message."""
+        """Return the object for the page with a message's past actions."""
         return QueueMessage(id=object_id) if _found(object_id) else None
 
     def _response(self, request: HttpRequest, name: str, context: dict[str, Any]) -> HttpResponse:
@@ -102,14 +102,14 @@ class QueueMessageAdmin(admin.ModelAdmin):
 
 
 def _databases() -> dict[str, Turnabout]:
-    """By the alias of a backend; those that share a database are one."""
+    """Group backends by alias; those that share a database are one."""
     ours = [one for one in task_backends.all() if isinstance(one, TurnaboutBackend)]
     by_url = {one.url: one for one in reversed(ours)}
     return {one.alias: one.connection for one in by_url.values()}
 
 
 def _place(key: str) -> tuple[Turnabout, str, int]:
-    """Of `backend:queue:id`. Raises: LookupError, ValueError."""
+    """Split `backend:queue:id`. Raises: LookupError, ValueError."""
     alias, queue, number = key.rsplit(":", 2)
     return _databases()[alias], queue, int(number)
 

@@ -72,7 +72,7 @@ class TurnaboutBackend(BaseTaskBackend):
 
     @property
     def url(self) -> str:
-        """Where the queues live. Asked for each time, as tests have databases of their own."""
+        """The queues' database. Looked up each time, as tests have databases of their own."""
         return self._url or url_of(connections[self.database])
 
     @property
@@ -136,11 +136,11 @@ class TurnaboutBackend(BaseTaskBackend):
                     queue.update(**self.settings)
 
     def get_result(self, result_id: str) -> Any:
-        """How a task stands. Raises: TaskResultDoesNotExist."""
+        """Look up a task's result. Raises: TaskResultDoesNotExist."""
         return result_of(self.connection, self.alias, result_id)
 
     def check(self, **_: Any) -> Iterable[checks.CheckMessage]:
-        """What is wrong in the settings, for `manage.py check`."""
+        """Check the settings, for `manage.py check`."""
         looks = [self._check_place, *(partial(limits.queue_name, q) for q in self.queues)]
         for look in [*looks, partial(QueueSettings().changed, self.settings)]:
             try:
@@ -160,6 +160,6 @@ class TurnaboutBackend(BaseTaskBackend):
 
 
 def _instant(moment: datetime | None) -> datetime | None:
-    """With a time zone: where USE_TZ is off, Django's times are in the current one."""
+    """Add a time zone: where USE_TZ is off, Django's times are in the current one."""
     naive = moment is not None and timezone.is_naive(moment)
     return timezone.make_aware(moment) if naive else moment

@@ -16,7 +16,7 @@ from turnabout.words.records import OUTCOMES, HistoryEntry
 STATES = ("scheduled", "ready", "leased", *OUTCOMES)
 PAGE = 100
 REDRIVES_MAX = 1000
-"""How often a person may send a message back; the usual limit is for programs, which may loop."""
+"""Redrives that a person may make of a message; the usual limit is for programs, which may loop."""
 
 
 def page(
@@ -61,7 +61,7 @@ def cancel(mq: Turnabout, queue: str, id_: int) -> bool:
 
 
 def _row(queue: str, one: Peeked | HistoryEntry, origin: Any = None) -> dict[str, Any]:
-    """What the templates show of a message."""
+    """A message as the templates show it."""
     headers = one.headers or {}
     if isinstance(one, Peeked):
         origin = one.origin

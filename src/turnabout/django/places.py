@@ -1,4 +1,4 @@
-"""Where a backend's queues live: the URL of a database of Django's, and connections to it."""
+"""The database of a backend's queues: its URL from Django's settings, and connections to it."""
 # pyright: basic
 # (Django has no types)
 
@@ -54,7 +54,7 @@ def is_in_memory(connection: Any) -> bool:
 
 
 def _postgres_url(settings: Mapping[str, Any]) -> str:
-    """All but the user goes into the query, where libpq takes folders of sockets, too."""
+    """Make a URL with all but the user in the query, where libpq takes socket folders, too."""
     options: dict[str, Any] = dict(settings["OPTIONS"])
     role = options.get("assume_role")
     given = {name: value for name, value in options.items() if name not in _OF_DJANGO}
@@ -70,7 +70,7 @@ def _postgres_url(settings: Mapping[str, Any]) -> str:
 
 
 def opened(url: str) -> turnabout.Turnabout:
-    """This process's connection: backends are many, one for each thread and context."""
+    """The process's connection: backends are many, one for each thread and context."""
     with _lock:
         if url not in _opened:
             _opened[url] = turnabout.connect(url)

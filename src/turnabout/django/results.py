@@ -1,4 +1,4 @@
-"""How a task stands: a message that waits or is leased, or what the history has of it."""
+"""Results of tasks: from messages that wait or are leased, or from the history."""
 # pyright: basic
 # (Django has no types)
 
@@ -27,8 +27,8 @@ _RAISED = re.compile(r"^([A-Za-z_][\w.<>]*)(: |$)", re.MULTILINE)
 
 
 class TaskStopped(Exception):
-    """What a result's error names where the task has raised nothing: it was cancelled or expired,
-    or its workers crashed.
+    """The exception class named by a result whose task raised nothing: it was cancelled or
+    expired, or its workers crashed.
     """
 
 

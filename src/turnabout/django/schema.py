@@ -44,7 +44,7 @@ class InstallSchema(Operation):
                 schema_editor.execute(statement, params=None)
 
     def describe(self) -> str:
-        """As `migrate --plan` shows it."""
+        """Describe the operation for `migrate --plan`."""
         return "Install Turnabout's schema"
 
 

@@ -1,4 +1,4 @@
-"""What Django's backend brings: see `turnabout.slices`. It stands on the public face alone."""
+"""The slice of Django's backend: see `turnabout.slices`. It uses the public face only."""
 
 from turnabout.slices import Slice
 

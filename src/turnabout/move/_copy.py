@@ -121,7 +121,7 @@ class Copy:
             self._database.run("skip_ids", table=table, column=column, id=last)
 
     def _redrives(self) -> None:
-        """They keep their numbers, unless one of them is taken there: then all get new ones."""
+        """Keep ids, unless one of them is taken on the target: then all get new ones."""
         database, rows = self._database, list(self._file.rows("redrive"))
         numbers = [row["id"] for row in rows]
         new: Iterable[int] = numbers

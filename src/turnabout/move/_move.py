@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 Tell = Callable[[Progress], object]
 TRIES, PAUSE_SECONDS = 40, 0.25
-"""How long to ask for the outcome of a commit whose answer was lost."""
+"""Time to find the outcome of a commit whose answer was lost."""
 
 
 def move(
@@ -60,7 +60,7 @@ def move(
 
 
 def plan(source: str, target: str) -> Moved:
-    """What `move` would move; nothing is changed on either side.
+    """Return what `move` would move; nothing is changed on either side.
 
     Raises: as `move`, for what stands in its way.
     """
@@ -97,7 +97,7 @@ def _database(url: str) -> Target:
 
 
 def _silent(_: Progress) -> None:
-    """For who wants no progress."""
+    """The default callback: show no progress."""
 
 
 def _carry(token: str, file: Source, database: Target, tell: Tell) -> None:
@@ -142,8 +142,8 @@ def _settled(begun: Begun, file: Source, database: Target) -> Moved | None:
 def _find_out(
     token: str, file: Source, database: Target, error: BaseException | None = None
 ) -> Moved | None:
-    """What has come of this move (None: nothing has changed), settled on a new connection. The old
-    one may still be committing: it holds the lock until it has.
+    """Find the move's outcome (None: nothing has changed) on a new connection. The old one may
+    still be committing: it holds the lock until it has.
 
     Raises: CannotTell.
     """

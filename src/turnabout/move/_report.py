@@ -1,4 +1,4 @@
-"""What a move tells: how far it is, and what came of it."""
+"""A move's progress and result."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from turnabout.words.value import Value
 
 
 class Progress(Value):
-    """How far a move is: how many of its rows are copied, and the step.
+    """A move's progress: rows copied so far, and the step.
 
     step   copying, comparing: both sides are as before; closed: the file is closed, PostgreSQL has
            not committed yet; committed: the queues are on PostgreSQL
@@ -29,7 +29,7 @@ class MovedQueue(Value):
 
 
 class Left(Value):
-    """What of pipelines has no meaning on the target, and stays behind."""
+    """Pipeline state that has no meaning on the target, and stays behind."""
 
     staged: int = 0
     watermarks: int = 0

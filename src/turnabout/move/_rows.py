@@ -1,4 +1,4 @@
-"""How rows of the file become rows of PostgreSQL.
+"""Rows of the file as rows of PostgreSQL.
 
 What has the same name on both sides is copied; here is what differs. A test names all columns that
 are on one side only, so that a new one cannot be left behind.
@@ -86,7 +86,7 @@ def _has_policy(row: Row) -> bool:
 
 
 def converter(columns: Iterable[str], made: Made) -> Converter:
-    """What makes a row for these columns."""
+    """Make a function from a row of the file to one of these columns."""
     makers = [(name, made.get(name)) for name in columns]
     return lambda row: tuple([_text(make(row) if make else row[name]) for name, make in makers])
 
@@ -97,7 +97,7 @@ def _text(value: Any) -> Any:
 
 
 def summer(columns: list[str]) -> Callable[[tuple[Any, ...]], int]:
-    """What makes one number of a message; those of a queue are added up.
+    """Make a function from a message to one number; those of a queue are added up.
 
     The same as the statement `checksums`, and to be changed with it.
     """

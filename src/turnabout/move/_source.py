@@ -96,7 +96,7 @@ class Source:
 
     @contextmanager
     def _told(self, target: str) -> Generator[None]:
-        """Those who wait for the write lock can see why."""
+        """Say why the write lock is held, for those who wait for it."""
         path = sign_of(self._path)
         sign = Descriptor(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
         try:
@@ -111,7 +111,7 @@ class Source:
 
     @contextmanager
     def snapshot(self) -> Generator[None]:
-        """All reads inside see one moment."""
+        """Read in one snapshot."""
         with our_errors():
             self._connection.execute("begin")
             try:
@@ -120,9 +120,7 @@ class Source:
                 self._connection.execute("rollback")
 
     def rows(self, table: str) -> Iterator[sqlite3.Row]:
-        """What of a table moves, as it is read; nothing of one that the file does not have: a
-        slice's.
-        """
+        """Read the rows of a table that move; none if the file does not have it: a slice's."""
         if not self.one("has_table", name=f"turnabout_{table}"):
             return iter(())
         statement = SQL.get(table, f"select * from turnabout_{table}")  # noqa: S608
@@ -139,7 +137,7 @@ class Source:
         return self._connection.execute(SQL[step], parameters).fetchone()[0]
 
     def contents(self, target: str) -> Moved:
-        """What a move moves. Inside `locked`, or a snapshot."""
+        """Count what a move moves. Call it inside `locked`, or in a snapshot."""
         counts = [self.counts(what) for what in ("message", "leased", "history", "policies")]
         tables = ("dedup", "schedule", "redrive", "token", "sink_batch")
         dedup, schedules, redrives, tokens, batches = (
@@ -188,7 +186,7 @@ class Source:
                 self._connection.execute("drop table turnabout_move")
 
     def finish(self, token: str, target: str) -> None:
-        """From now on verbs are refused with where the queues are."""
+        """Close the file: verbs are refused with the queues' new place."""
         with self._writing():
             if self._is_closed_by(token):
                 self._take_signs_down()
@@ -218,7 +216,7 @@ class Source:
             self._connection.execute(f"alter table {names}")
 
     def _there(self, prefix: str) -> list[str]:
-        """Those of `HIDDEN` that stand as tables under their name with this in front."""
+        """Prefix of tables that replace some of `HIDDEN`."""
         return [table for table in HIDDEN if self.one("has_table", name=f"{prefix}{table}")]
 
     # --- how ------------------------------------------------------------------------------------

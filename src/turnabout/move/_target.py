@@ -78,7 +78,7 @@ class Target:
         self._connection.commit()
 
     def report(self, token: str) -> dict[str, Any] | None:
-        """What a move has brought; None: it was not committed."""
+        """Look up a move's result; None: it was not committed."""
         found = self.run("report", token=token).fetchone() if self.one("has_ledger") else None
         return found and found[0]
 

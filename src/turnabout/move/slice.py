@@ -1,4 +1,4 @@
-"""What moving from a file to PostgreSQL brings: see `turnabout.slices`."""
+"""The slice that moves a file to PostgreSQL: see `turnabout.slices`."""
 
 from turnabout.slices import Slice
 

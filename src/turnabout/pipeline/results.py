@@ -80,7 +80,7 @@ class Chosen(Value):
 
 
 class Replayed(Value):
-    """How far a run is.
+    """A run's progress.
 
     rows  in all      sent  by now, by this or an earlier start      left_out  without a payload
     chosen  what a dry run counts
@@ -150,7 +150,7 @@ class QueueReport(Value):
 
     @property
     def name(self) -> str:
-        """As it is stored: with the namespace."""
+        """The stored name: with the namespace."""
         return f"{self.namespace}/{self.queue}" if self.namespace else self.queue
 
 

@@ -1,4 +1,4 @@
-"""What the data pipeline brings: see `turnabout.slices`."""
+"""The slice of the data pipeline: see `turnabout.slices`."""
 
 from turnabout.slices import Slice
 

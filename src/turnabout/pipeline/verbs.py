@@ -28,7 +28,7 @@ STAGE_SECONDS = 86_400
 
 
 def needs_postgresql(what: str) -> UsageError:
-    """For what can't be done on an SQLite file: streams of leases, and the sink."""
+    """Error for what SQLite files lack: streams of leases, and the sink."""
     return UsageError(
         f"{what} needs PostgreSQL, as Spark's executors can't reach an SQLite file: `turnabout "
         "move` takes the queues there. On the file's machine Spark reads what has finished: mode "
@@ -139,7 +139,7 @@ class Planned(Value):
 
 
 class NoEpoch(Value):
-    """It is not recorded: acknowledged already, or never leased here."""
+    """Answer for an epoch that is not recorded: acknowledged already, or never leased here."""
 
     acked: int
     newest: int
@@ -221,7 +221,7 @@ class Subscription(Value):
 
 
 class SubscriptionList(Verb[tuple[Subscription, ...]]):
-    """All subscriptions, by name."""
+    """List all subscriptions, by name."""
 
     reads = True
 
@@ -260,7 +260,7 @@ class Published(Value):
 
 
 class AlreadyPublished(Value):
-    """This batch was published before, so nothing was sent; the staged ones are removed."""
+    """Answer for a batch that was published before: nothing was sent, staged ones are removed."""
 
     messages: int
 
@@ -376,7 +376,7 @@ class LogCut(Verb[tuple[LogRange, ...]]):
 
 
 class LogState(Value):
-    """Where the log ends, and what holds it back.
+    """The log's end, and what holds it back.
 
     end            up to where it can be read     floor  up to where something was removed
     waiting_ms     how long the oldest transaction that holds rows back has been open, or None
@@ -413,7 +413,7 @@ class LogPurge(Verb[int]):
 
 
 class Watermark(Value):
-    """How far an archive has come, and how many rows (to 1,000,000) wait for it, since when."""
+    """An archive's progress, and how many rows (up to 1,000,000) wait for it, since when."""
 
     archive: str
     position: str
@@ -447,7 +447,7 @@ class WatermarkDelete(Verb[bool]):
 
 
 class WatermarkList(Verb[tuple[Watermark, ...]]):
-    """All archives, by name."""
+    """List all archives, by name."""
 
     reads = True
 

@@ -20,7 +20,7 @@ _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONL
 
 
 class Arguments:
-    """Those of one function.
+    """The arguments of one function.
 
     Annotations are read when they are first needed, so they may name what is defined later.
     """
@@ -71,7 +71,7 @@ class Arguments:
             raise UsageError(f"the task {self._name}{self.signature}: {error}") from error
 
     def encoded(self, given: Mapping[str, Any]) -> bytes:
-        """As JSON. Raises: UsageError for what has no JSON, or is not of its annotated type."""
+        """Write arguments as JSON. Raises: UsageError for wrong types, or values without JSON."""
         payload = to_json(given, f"an argument of the task {self._name}")
         try:
             self._decoder.decode(payload)
@@ -80,7 +80,7 @@ class Arguments:
         return payload
 
     def decoded(self, payload: bytes) -> dict[str, Any]:
-        """What the function is called with. Raises: msgspec.DecodeError."""
+        """Read the function's arguments. Raises: msgspec.DecodeError."""
         value = self._decoder.decode(payload)
         return {name: one for name in self._names if (one := getattr(value, name)) is not UNSET}
 

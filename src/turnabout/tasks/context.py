@@ -1,4 +1,4 @@
-"""What a running task may know of its message."""
+"""A running task's view of its message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a task is, apart from how it is sent: its name, its function, and how it wants to run."""
+"""A task's definition, apart from sending: its name, its function, its options."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def name_of(function: Callable[..., Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CallOptions:
-    """How a task is sent.
+    """Options of sending a task.
 
     channel:       a name, or a function of the task's arguments that gives it.
     priority, delay_seconds, due_at, ttl_seconds: as of `Queue.send`.

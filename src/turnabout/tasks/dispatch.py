@@ -1,4 +1,4 @@
-"""From a message to its task, and from how the task ended to what becomes of the message."""
+"""Running the task of a message, and turning its end into the message's."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Dispatch:
         self.tasks: dict[str, tuple[Definition, CallOptions]] = {}
         self.around: list[Around] = []
         self.loop: asyncio.AbstractEventLoop | None = None
-        """Of the worker: for tasks on asyncio in a queue that also has others."""
+        """The worker's event loop, for asyncio tasks in a queue that also has others."""
 
     def handle(self, message: Any) -> Any:
         """Call the task of a message. Returns: what the worker keeps as the result. Raises: what

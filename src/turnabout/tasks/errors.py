@@ -1,4 +1,4 @@
-"""What a caller of tasks is told by exceptions, where the queue itself answers with outcomes."""
+"""Errors of tasks, where the queue itself answers with outcomes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `turnabout.tasks` has for its users; loaded when it is asked for."""
+"""The public names of `turnabout.tasks`; loaded on first use."""
 
 from turnabout.tasks._async import AsyncHandle, AsyncTask, AsyncTasks
 from turnabout.tasks._async import chain as chain_async

@@ -1,4 +1,4 @@
-"""When a task that raised is tried again."""
+"""Retries of tasks that raised."""
 
 from __future__ import annotations
 

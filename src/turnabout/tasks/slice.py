@@ -1,4 +1,4 @@
-"""What functions as tasks bring: see `turnabout.slices`. They stand on the public face alone."""
+"""The slice of functions as tasks: see `turnabout.slices`. It uses the public face only."""
 
 from turnabout.slices import Slice
 

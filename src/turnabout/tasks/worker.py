@@ -19,11 +19,11 @@ Lifespan = Callable[[], Any]
 
 
 class LifePlan:
-    """What belongs to a worker's life: schedules to make, and what is around it."""
+    """A worker's life: schedules to make, and start and stop hooks."""
 
     def __init__(self) -> None:
         self.schedules: dict[str, tuple[str, Callable[[], Outgoing], dict[str, Any]]] = {}
-        """By the task's name: its queue, its message, and when."""
+        """Schedules by the task's name: its queue, its message, and when."""
         self.lifespans: list[Lifespan] = []
 
 
@@ -57,7 +57,7 @@ class TaskWorker(Worker):
             )(dispatch.handle_async if is_async else dispatch.handle)
 
     async def run_async(self, **options: Any) -> WorkerStats:
-        """As `Worker.run_async`, inside of what belongs to the worker's life."""
+        """Like `Worker.run_async`, between the start and stop hooks."""
         self._dispatch.loop = asyncio.get_running_loop()
         try:
             async with self._life():
@@ -78,7 +78,7 @@ class TaskWorker(Worker):
 
 
 def _plain(name: str) -> str:
-    """As the name of a schedule, which has fewer signs."""
+    """Make a schedule's name, which may have fewer characters."""
     kept = "".join(c if c.isascii() and (c.isalnum() or c in "_.-") else "-" for c in name)
     return kept.lstrip("_.-")[-64:].lstrip("_.-")
 
@@ -95,7 +95,7 @@ def _limit(queue: str, some: list[Definition]) -> float | None:
 
 
 def _settings(some: list[Definition]) -> dict[str, Any]:
-    """Of a queue that is missing: it allows the attempts that its tasks ask for."""
+    """Settings of a missing queue: it allows the attempts that its tasks ask for."""
     usual = QueueSettings().max_attempts or 0
     asked = max((one.retry.attempts or 0 for one in some), default=0)
     return {"max_attempts": asked} if asked > usual else {}

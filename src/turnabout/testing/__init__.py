@@ -1,4 +1,4 @@
-"""For tests of programs that use Turnabout: fixtures for pytest, which finds them by itself.
+"""Fixtures for tests of programs that use Turnabout; pytest finds them by itself.
 
     def test_the_letter_is_sent(turnabout, turnabout_clock, drain):
         turnabout.queue("emails").send({"to": "ada@example.org"}, delay_seconds=60)

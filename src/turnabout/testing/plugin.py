@@ -32,7 +32,7 @@ class TestClock:
         """Milliseconds since 1970."""
 
     def __call__(self) -> int:
-        """What the store reads."""
+        """The clock that the store reads."""
         return self.now
 
     def advance(self, seconds: float) -> None:

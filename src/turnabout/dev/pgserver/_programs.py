@@ -33,7 +33,7 @@ class PostgresError(Exception):
 
 
 class PostgresNotFound(PostgresError):
-    """There is no PostgreSQL of that version on this machine. The text says how to get one."""
+    """No PostgreSQL of that version is on this machine. The text says how to get one."""
 
 
 # --- who runs it ---------------------------------------------------------------------------------
@@ -61,7 +61,7 @@ class _ProgramOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Runner:
-    """As whom the server's programs run."""
+    """The user that the server's programs run as."""
 
     prefix: tuple[str, ...] = ()
     user: pwd.struct_passwd | None = None
@@ -91,7 +91,7 @@ class Runner:
 
 @functools.cache
 def runner() -> Runner:
-    """As whom this process runs PostgreSQL, which refuses to be root."""
+    """Choose the user to run PostgreSQL as, which refuses to be root."""
     if os.geteuid() != 0:
         return Runner()
     in_namespace = Runner(prefix=NAMESPACE)
@@ -126,7 +126,7 @@ def find_binaries(version: int | None = None) -> Path:
 
 
 def _candidates() -> list[Path]:
-    """Where to look, the best place first."""
+    """Folders to look in, the best one first."""
     folders: list[Path] = []
     if explicit := os.environ.get("TURNABOUT_PGBIN"):
         folders.append(Path(explicit))
@@ -167,7 +167,7 @@ def major(line: str) -> int | None:
 
 @functools.cache
 def reachable(binaries: Path) -> Path:
-    """These programs where the runner may execute them: a copy, if `nobody` can't reach them."""
+    """Return programs that the runner may execute: a copy, if `nobody` can't reach them."""
     with contextlib.suppress(PermissionError):
         if runner().run(binaries / "postgres", "--version").returncode == 0:
             return binaries

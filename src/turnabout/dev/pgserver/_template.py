@@ -18,7 +18,7 @@ TEMPLATE_LAYOUT: Final = 1
 
 
 def _cache_folder() -> Path | None:
-    """Where templates are kept, or None when this user has no place of their own to keep them."""
+    """Return the folder of templates, or None if this user has no place to keep them."""
     home = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "turnabout"
     # The second is for a home that can't be written to. Its name can be guessed, hence the look
     # at whose it is: a template made by somebody else would run their settings as this user.

@@ -1,4 +1,4 @@
-"""What `doctor` asks of pipelines, by `doctor.sql` and by verbs that only read."""
+"""The `doctor` of pipelines: `doctor.sql`, and verbs that only read."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WORDS: Mapping[str, Words] = {
 
 
 def checks(url: str) -> Iterator[Check]:
-    """All findings about staged messages, subscriptions and archives."""
+    """Collect findings about staged messages, subscriptions and archives."""
     yield from checks_of_slice(url, SLICE, WORDS)
     try:
         with closing(database(url)) as store:

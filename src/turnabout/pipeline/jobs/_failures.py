@@ -1,4 +1,4 @@
-"""What goes wrong inside Spark, in our words: its own come with pages of Java around them."""
+"""Errors of Spark in our words: its own come with pages of Java around them."""
 
 from __future__ import annotations
 

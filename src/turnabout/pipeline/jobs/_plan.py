@@ -27,7 +27,7 @@ _STALE_SECONDS = 86_400
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run sends. batches: file and rows of each, in order; left_out: rows without value."""
+    """A run's plan. batches: file and rows of each, in order; left_out: rows without value."""
 
     run: str
     to: str | None
@@ -39,8 +39,8 @@ class Plan:
     made_at: int
 
     def sink_run(self, number: int) -> str:
-        """What the database remembers of a batch: also when the rows were chosen, as a run of the
-        same id in another lake has other rows.
+        """A batch's key in the database. It names the time of the choice of rows, too, as a run of
+        the same id in another lake has other rows.
         """
         return f"{self.run}-{self.made_at:x}-{number}"
 
@@ -99,7 +99,7 @@ class JobRun:
             return 0
 
     def note(self, batches: int, *, last: bool) -> None:
-        """That many batches are sent. After the last one the rows go."""
+        """Note the number of sent batches. The last one removes the rows."""
         aside = self.folder / "sent.json.next"
         _disk.remove(aside)
         _disk.write_aside(aside, json.dumps({"batches": batches}).encode())

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 ORDER = ("namespace", "queue", "channel", "message_id")
-"""How rows are sorted in a file: a reader of one queue, or one channel, skips most of it."""
+"""Order of rows in a file: a reader of one queue, or one channel, skips most of it."""
 
 _ROWS_EACH = 50_000
 """Fewer rows than that are one task, and one file a day."""
@@ -241,7 +241,7 @@ class SparkStage:
         self._cores = max(spark.sparkContext.defaultParallelism, 1)
 
     def __call__(self, found: LogRange, folder: Path, *, lost: bool) -> int:
-        """As `Stage`. Raises: JobFailed, StorageFull, and what the source raises."""
+        """Write a range, see `Stage`. Raises: JobFailed, StorageFull, and the source's errors."""
         from pyspark.sql import functions as f
 
         with told(self._access, "while it wrote to the lake"):

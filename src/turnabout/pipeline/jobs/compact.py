@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TARGET_BYTES = 128 * 1024 * 1024
-"""Of a file: large enough to read quickly, small enough to be a task's work."""
+"""Size of a file: large enough to read quickly, small enough to be a task's work."""
 
 
 def compact(

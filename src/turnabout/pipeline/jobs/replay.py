@@ -33,7 +33,7 @@ BATCH_ROWS = 20_000
 _RATED_SECONDS = 10
 _RATED_ROWS_MIN = 100
 HEADERS = ("replayed-from", "replay-run")
-"""Of a replayed message: the id that it had, and the run."""
+"""Headers of a replayed message: its former id, and the run."""
 
 
 class WithoutValue(TurnaboutError):
@@ -129,7 +129,7 @@ class _Chooser:
         self._archive, self._asked = archive, asked
 
     def count(self) -> tuple[Chosen, ...]:
-        """How many, by queue and outcome."""
+        """Counts by queue and outcome."""
         from pyspark.sql import functions as f
 
         with told(self._access, "while it counted rows of the lake"):
@@ -220,7 +220,7 @@ class _Sender:
         progress: Callable[[Replayed], object] | None,
         stop: threading.Event,
     ) -> Replayed:
-        """From the first batch that is not known to be sent, until `stop`."""
+        """Send from the first batch that is not known to be sent, until `stop`."""
         plan, batches = self._plan, self._plan.batches
         first = self._run.sent()
         before = sum(rows for _, rows in batches[:first])

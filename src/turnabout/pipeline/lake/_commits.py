@@ -18,7 +18,7 @@ from turnabout.words.value import Value
 T = TypeVar("T")
 
 FORMAT = 1
-"""Of commits and plans. A reader refuses a newer one."""
+"""Version of commits and plans. A reader refuses a newer one."""
 
 Kind = Literal["archive", "compact"]
 

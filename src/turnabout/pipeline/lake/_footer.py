@@ -1,4 +1,4 @@
-"""What a Parquet file tells of itself: the one place of the lake that needs pyarrow."""
+"""Metadata of a Parquet file: the one place of the lake that needs pyarrow."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def measured(path: Path, root: Path) -> File:
 
 
 def rows_of(path: Path) -> int:
-    """How many rows a Parquet file has. Raises: LakeDamaged."""
+    """Count a Parquet file's rows. Raises: LakeDamaged."""
     return int(_metadata(path).num_rows)
 
 

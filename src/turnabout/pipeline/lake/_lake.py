@@ -144,7 +144,7 @@ class Lake:
         ]
 
     def check(self, archive: str | None = None, *, deep: bool = False) -> tuple[int, int]:
-        """That the files are there with their sizes; with `deep` that no bit has changed.
+        """Check that the files are there with their sizes; with `deep`, that no bit has changed.
 
         Answers with how many files and bytes there are. Raises: LakeDamaged, naming files.
         """
@@ -153,7 +153,7 @@ class Lake:
         return len(files), sum(file.bytes for file in files)
 
     def check_files(self, files: Iterable[File], *, deep: bool = False) -> None:
-        """As `check`, for some of them."""
+        """Like `check`, for some of them."""
         bad: list[str] = []
         for file in files:
             path = self.folder / file.path
@@ -196,11 +196,11 @@ class Lake:
         return sorted(int(found[1]) for name in names if (found := _COMMIT.fullmatch(name)))
 
     def log_folder(self, archive: str) -> Path:
-        """Where an archive's commits are."""
+        """The folder of an archive's commits."""
         return self._log / archive
 
     def commit_path(self, archive: str, version: int) -> Path:
-        """Where a commit is, or would be."""
+        """The file of a commit."""
         return self.log_folder(archive) / f"{version:020d}.json"
 
     # --- working in it ---

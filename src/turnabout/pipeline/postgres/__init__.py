@@ -5,4 +5,4 @@ from turnabout.pipeline.postgres.calls import CALLS
 __all__ = ["CALLS", "VIEWS"]
 
 VIEWS = ("log_rows", "epoch_rows", "dead_rows")
-"""For bulk reading."""
+"""Views for bulk reading."""

@@ -1,4 +1,4 @@
-"""What a page says, brought from Spark to this process: few rows, whatever was reported on.
+"""The page's facts, collected from Spark: few rows, however large the report's input.
 
 Charts are drawn for the busiest queues, and in them for the busiest channels and those that waited
 longest. The rest is in sums, and in the Parquet files.
@@ -30,7 +30,7 @@ COARSE_STEPS: Final = 32
 
 @dataclass(frozen=True)
 class ReportFacts:
-    """All of it. Instants are milliseconds; `step_ms` and `coarse_ms` are steps of charts.
+    """All facts. Instants are milliseconds; `step_ms` and `coarse_ms` are steps of charts.
 
     queues     a row of measures each, the busiest first
     fair       by queue: Jain's index over the whole time
@@ -131,7 +131,7 @@ def ms(at: datetime) -> int:
 
 
 def _coarse(narrowed: DataFrame, by_hour: DataFrame, coarse_ms: int) -> DataFrame:
-    """By channel and coarse step; from the hours where these make up steps."""
+    """Measures by channel and coarse step; from the hours where these make up steps."""
     if coarse_ms % HOUR_MS == 0:
         start = F.floor(F.unix_millis("hour") / coarse_ms).cast("long") * coarse_ms
         table = by_hour.withColumn("at", F.timestamp_millis(start))
@@ -149,7 +149,7 @@ def _total(narrowed: DataFrame, queues: Sequence[Row]) -> Row:
 def _steps(
     narrowed: DataFrame, queues: Sequence[Row], step_ms: int
 ) -> tuple[Sequence[Row], Sequence[Row]]:
-    """Of all queues together, which are only counted, and of those that are drawn."""
+    """Totals of all queues together, and the measures of those that are drawn."""
     at = narrowed.withColumn("at", tables.start_of(step_ms))
     steps = _rows(tables.measures(_of(at, queues[:QUEUES_DRAWN]), (*QUEUE, "at")))
     if len(queues) == 1:
@@ -158,7 +158,7 @@ def _steps(
 
 
 def _chosen(by_channel: DataFrame) -> DataFrame:
-    """Of each queue the busiest channels, and those that waited longest, with their places."""
+    """Each queue's busiest channels, and those that waited longest, with their ranks."""
     queue = Window.partitionBy(*QUEUE)
     busy = F.row_number().over(queue.orderBy(F.desc("messages"), "channel"))
     slow = F.row_number().over(queue.orderBy(F.desc_nulls_last("wait_mean_ms"), "channel"))

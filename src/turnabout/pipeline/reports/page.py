@@ -25,7 +25,7 @@ from turnabout.pipeline.reports.templates import render
 from turnabout.words.records import OUTCOMES
 
 STACKED: Final = ("done", "expired", "cancelled", "dead")
-"""From the bottom up: what is bad is on top, where it is seen."""
+"""Outcomes from the bottom up: bad ones are on top, where they are seen."""
 
 QUANTILES: Final = ("p50", "p90", "p99")
 ALL_QUANTILES: Final = (*QUANTILES, "max")
@@ -281,7 +281,7 @@ def _of_channels(found: ReportFacts, queue: Row) -> Iterator[Figure]:
 
 
 def _waits(told: str, rows: Mapping[str, Row]) -> Markup:
-    """From half of the messages to nearly all, by name."""
+    """Quantiles by name, from half of the messages to nearly all."""
     ranges = [
         ChartRow(name, [row[f"wait_{quantile}_ms"] for quantile in QUANTILES])
         for name, row in rows.items()

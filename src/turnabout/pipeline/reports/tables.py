@@ -1,4 +1,4 @@
-"""What a report counts: rows of the log in, tables out. DataFrames on both sides, nothing else.
+"""A report's tables: rows of the log in, tables out. DataFrames on both sides, nothing else.
 
 Waiting is the time from being sent to the beginning of the last lease, handling from there to the
 end; messages that were never leased have neither. Quantiles are exact but for this: times above a
@@ -132,8 +132,8 @@ def counts() -> list[Column]:
 
 
 def hours(narrowed: DataFrame, first_ms: int, until_ms: int) -> DataFrame:
-    """By queue, channel and hour. `per_second` is over the part of the hour between two instants,
-    those that the report is about.
+    """Measures by queue, channel and hour. `per_second` is over the part of the hour that the
+    report is about.
     """
     timed = measures(narrowed.withColumn("hour", start_of(HOUR_MS)), (*CHANNEL, "hour"))
     begun = F.unix_millis("hour")
@@ -143,7 +143,7 @@ def hours(narrowed: DataFrame, first_ms: int, until_ms: int) -> DataFrame:
 
 
 def counted(narrowed: DataFrame, by: Sequence[str]) -> DataFrame:
-    """As `measures`, without quantiles: much cheaper where groups are many."""
+    """Like `measures`, without quantiles: much cheaper for many groups."""
     return narrowed.groupBy(*by).agg(*counts())
 
 

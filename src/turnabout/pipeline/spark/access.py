@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 A = TypeVar("A")
 
 FOUND_SECONDS: Final = 5.0
-"""How long a token that was found is believed: a revocation counts after that, as at a server."""
+"""Cache time of a valid token; a revocation takes effect after it, as at a server."""
 
 _ENVIRONMENT: Final = "env:"
 _REFUSED: Final = (
@@ -63,7 +63,7 @@ class Access:
 
     @classmethod
     def of(cls, options: Options) -> Access:
-        """As the options say; opens nothing. Raises: UsageError."""
+        """Read the options; opens nothing. Raises: UsageError."""
         url = options.need("url", "sqlite:///path/to/file.db or postgresql://user@host/db")
         return cls(url, token=options.text("token"), namespace=options.text("namespace"))
 
@@ -95,12 +95,12 @@ class Access:
         return self._opened().run(verb)
 
     def place(self) -> tuple[Literal["sqlite", "postgresql"], str]:
-        """Where the database is, for reading in bulk: see `_connect.place`. Holds secrets."""
+        """The database's place, for reading in bulk: see `_connect.place`. Holds secrets."""
         with self._hiding():
             return _connect.place(self._resolved())
 
     def need_postgresql(self, what: str) -> Access:
-        """This, for what executors write through. Raises: UsageError on an SQLite file."""
+        """Return the access for executors that write. Raises: UsageError on an SQLite file."""
         if self.place()[0] == "sqlite":
             raise needs_postgresql(what)
         return self
@@ -239,7 +239,7 @@ class Access:
         )
 
     def _rights(self) -> Rights | None:
-        """Those of the token as the database has it, looked up again after some seconds."""
+        """Return the token's rights from the database, looked up again after some seconds."""
         if self._token is None:
             return None
         if self._found is None or time.monotonic() >= self._found_until:

@@ -50,7 +50,7 @@ class Doctor:
         self._spark: SparkSession | None = None
 
     def steps(self) -> Iterator[Step]:
-        """What to do, one after the other. What cannot be done after a failure is left out."""
+        """Checks in order. Those that are impossible after a failure are left out."""
         yield "Looking for packages", self._packages
         yield "Looking for Java", self._java
         yield "Looking at the database", self._database

@@ -46,7 +46,7 @@ exec {java} "$@"
 
 
 class JavaNotFound(TurnaboutError):
-    """There is no Java that Spark can use. The text says where was looked, and three remedies."""
+    """No Java that Spark can use was found. The text says where was looked, and three remedies."""
 
     code = "java_not_found"
 
@@ -166,7 +166,7 @@ def _launcher(home: Path) -> Path:
 
 
 def folders() -> Iterator[Path]:
-    """Where launchers and links may live, best first: the user's cache, else a temporary folder."""
+    """Folders for launchers and links, best first: the user's cache, else a temporary folder."""
     cache = os.environ.get("XDG_CACHE_HOME", "")
     if Path(cache).is_absolute():
         yield Path(cache) / "turnabout"

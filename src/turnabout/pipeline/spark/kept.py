@@ -17,12 +17,12 @@ from typing import Any, Final
 IDLE_SECONDS: Final = 60.0
 """One that has been idle for longer is not used again: a firewall may have forgotten it."""
 MOST: Final = 4
-"""How many are kept, the newest: a process may read several databases."""
+"""Connections kept, the newest: a process may read several databases."""
 
 _lock = Lock()
 _kept: dict[tuple[int, Hashable], tuple[float, Any]] = {}
-"""By process and key: since when, and the connection. After a fork those of the parent stay, and
-are not touched: both processes would speak on one socket."""
+"""Connections by process and key, each with its age. After a fork the parent's stay, untouched:
+both processes would speak on one socket."""
 
 
 @contextmanager

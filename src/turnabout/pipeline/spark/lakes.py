@@ -56,7 +56,7 @@ def read_lake(
 
 
 def matching(rows: DataFrame, asked: Filter) -> DataFrame:
-    """Those of some rows of the log."""
+    """Count some rows of the log."""
     from pyspark.sql import functions as f
 
     whole = f.concat_ws("/", f.nullif(f.col("namespace"), f.lit("")), f.col("queue"))

@@ -87,7 +87,7 @@ class _LeaseDriver:
     newest: int = -1
     """Epochs that this reader acknowledged, and leased or planned, last."""
     left: int | None = None
-    """Of AvailableNow: how many messages may still be leased; None: no end."""
+    """Messages that may still be leased under AvailableNow; None: no end."""
     ahead: _Ahead | None = None
     is_checked: bool = False
     planned: dict[int, list[EpochPartition]] = field(default_factory=dict[int, Any])
@@ -114,8 +114,8 @@ class LeaseReader(StreamReader[LeaseSettings, _LeaseDriver]):
         self._driver.left = sum(one.unfinished for one in totals if one.queue in queues)
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
-        """Where a new checkpoint begins: after what is acknowledged. What is leased for the
-        subscription and was never in a checkpoint comes first, as it was leased.
+        """Return the start of a new checkpoint: after acknowledged epochs. Messages leased for the
+        subscription that never were in a checkpoint come first, in their epochs.
         """
         self._called()
         self._open()
@@ -231,7 +231,7 @@ class LeaseReader(StreamReader[LeaseSettings, _LeaseDriver]):
         return driver.generation
 
     def _queues(self) -> tuple[str, ...]:
-        """Those that are there now. Each that is subscribed by name has to be there at first."""
+        """Queues that exist now. Each that is subscribed by name has to exist at first."""
         settings, driver = self._settings, self._driver
         is_first = driver.generation is None
         try:
@@ -433,7 +433,7 @@ class LeaseReader(StreamReader[LeaseSettings, _LeaseDriver]):
 
 
 def owner() -> str:
-    """Who reads, for people: this machine and process."""
+    """The reader's name, for people: this machine and process."""
     return f"{socket.gethostname()} pid {os.getpid()}"
 
 

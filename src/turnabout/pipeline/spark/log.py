@@ -152,7 +152,7 @@ class _LogDriver:
     """The state of the driver's reader; it is never pickled."""
 
     until: str | None = None
-    """Of AvailableNow: where the log ended at the start."""
+    """The log's end at the start, under AvailableNow."""
     ranges: list[LogRange] = field(default_factory=list[LogRange])
     """Up to there, in batches."""
     gave_at: float | None = None
@@ -173,7 +173,7 @@ class LogReader(StreamReader[LogSettings, _LogDriver]):
         self._driver.until = self._access.run(LogLook()).end
 
     def initialOffset(self) -> dict[str, str]:  # noqa: N802
-        """Where a new checkpoint begins, as `startingTimestamp` or else `startingOffsets` say."""
+        """Return a new checkpoint's start, from `startingTimestamp` or else `startingOffsets`."""
         settings = self._settings
         if settings.subscribe is not None:
             self._access.queues(settings.subscribe, None, ("history",))  # a name that is wrong
@@ -207,7 +207,7 @@ class LogReader(StreamReader[LogSettings, _LogDriver]):
         return {"position": found.until}
 
     def reportLatestOffset(self) -> dict[str, str]:  # noqa: N802
-        """Where the log ends now: Spark's progress shows it beside the end of the batch."""
+        """Return the log's end: Spark's progress shows it beside the end of the batch."""
         return {"position": self._access.run(LogLook()).end}
 
     def partitions(self, start: dict[str, str], end: dict[str, str]) -> list[InputPartition]:

@@ -72,7 +72,7 @@ OPTIONS: Final[tuple[Option, ...]] = (
     Option("onInvalidRow", "fail", frozenset({SINK})),
     Option("maxPayloadBytes", str(limits.PAYLOAD_BYTES_MAX), frozenset({SINK})),
 )
-"""All of them, in the order of docs/spark-options.md."""
+"""All options, in the order of docs/spark-options.md."""
 
 SPARKS_OWN: Final = frozenset({"checkpointlocation", "queryname"})
 """Spark hands its own options of a stream to the sink, too."""
@@ -81,7 +81,7 @@ _ASYNC: Final = "asyncprogresstracking"
 
 
 def options_of(role: str) -> tuple[Option, ...]:
-    """Those of a mode of the source, or of `sink`."""
+    """Select the options of a mode of the source, or of `sink`."""
     return tuple(option for option in OPTIONS if role in option.of)
 
 
@@ -111,7 +111,7 @@ class Options:
         return f"Options({', '.join(shown)})"
 
     def text(self, name: str) -> str | None:
-        """As it was given, or its default. What is given empty counts as not given."""
+        """Return an option's value, or its default. An empty value counts as none."""
         return self._given.get(name.lower()) or self._known[name.lower()].default
 
     def need(self, name: str, why: str) -> str:

@@ -189,7 +189,7 @@ def _payload(value: object, max_bytes: int) -> bytes:
 
 
 def _headers(given: Any) -> dict[str, str]:
-    """Of a map, which Arrow gives as pairs, or of JSON text."""
+    """Read headers from a map, which Arrow gives as pairs, or from JSON text."""
     if isinstance(given, str):
         limits.utf8(given, "headers")
         try:

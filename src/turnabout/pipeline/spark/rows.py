@@ -102,7 +102,7 @@ def read(
 
 
 def count(batches: Iterator[Any]) -> int:
-    """How many rows there are in batches."""
+    """Count the rows of batches."""
     return sum(batch.num_rows for batch in batches)
 
 
@@ -361,7 +361,7 @@ def _headers(cells: Sequence[str | None]) -> Any:
 
 
 def _matched(batches: Iterator[Any], names: Names, columns: list[str]) -> Iterator[Any]:
-    """Of the batches what the pattern matches, without columns that only the pattern needed."""
+    """Filter batches by the pattern, and drop columns that only the pattern needed."""
     known: dict[tuple[str, str], bool] = {}
 
     def wanted(namespace: str | None, queue: str | None) -> bool:

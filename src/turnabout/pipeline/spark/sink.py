@@ -58,7 +58,7 @@ DEADLETTER: Final = "deadletter"
 _RUN: Final = "run."
 """Before a `runId`, so that no batch write is taken for a stream's."""
 _QUERY_DIGITS: Final = 12
-"""Of a query's id, after a `sinkId`."""
+"""Prefix of a query's id, after a `sinkId`."""
 _NAME_CHARS: Final = 50
 _PAUSES: Final = (0.2, 1.0, 5.0)
 """Seconds before a publishing is tried again whose answer was lost, or that did not happen."""
@@ -82,8 +82,8 @@ class SinkFull(Unavailable):
 
 @dataclass(frozen=True)
 class Attempt(WriterCommitMessage):
-    """What a task tells the driver: the name that it staged under, how many, for which query and
-    which queues (a few of them, for an error's text).
+    """A task's message to the driver: the name that it staged under, how many, for which query
+    and which queues (a few of them, for an error's text).
     """
 
     name: str
@@ -296,7 +296,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
 
 def send_once(frame: DataFrame, sink: Sink, run: str) -> None:
-    """As `df.write` with this `runId`; on one machine into an SQLite file as well, for `replay`."""
+    """Write like `df.write` with this `runId`; for `replay`, into a local SQLite file as well."""
     writer = BatchWriter(sink, _RUN + _checked(run, "runId"))
 
     def stage(batches: Iterator[Any]) -> Iterator[Any]:

@@ -48,7 +48,7 @@ class TurnaboutSource(DataSource):
         return schema.ddl(names, schema.BY_MODE[mode])
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """For `spark.read`: modes `log`, `history` and `dead`."""
+        """Reader for `spark.read`: modes `log`, `history` and `dead`."""
         options, mode = self._reading()
         if mode == opt.LEASE:
             raise UsageError(
@@ -58,7 +58,7 @@ class TurnaboutSource(DataSource):
         return BatchReader(Access.of(options), mode, options, _columns(schema, mode))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
-        """For `spark.readStream`: modes `lease` and `log`."""
+        """Reader for `spark.readStream`: modes `lease` and `log`."""
         options, mode = self._reading()
         columns = _columns(schema, mode)
         if mode == opt.LEASE:
@@ -70,7 +70,7 @@ class TurnaboutSource(DataSource):
         raise UsageError(f"mode={mode} is for spark.read: a stream has mode lease or log")
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001
-        """For `df.write`."""
+        """Writer for `df.write`."""
         from turnabout.pipeline.spark import sink
 
         return sink.batch_writer(self.options, schema, overwrite=overwrite)
@@ -80,7 +80,7 @@ class TurnaboutSource(DataSource):
         schema: StructType,
         overwrite: bool,  # noqa: FBT001
     ) -> DataSourceStreamWriter:
-        """For `df.writeStream`."""
+        """Writer for `df.writeStream`."""
         from turnabout.pipeline.spark import sink
 
         return sink.stream_writer(self.options, schema, overwrite=overwrite)
@@ -225,7 +225,7 @@ class BatchReader(DataSourceReader):
         return found
 
     def _names_of_dead(self) -> Names:
-        """By a queue's name its dead are meant, whether it is theirs or the dead-letter queue's."""
+        """Resolve a queue's name to its dead messages: its own, or those of a dead-letter queue."""
         access, queues = self._access, None
         if self._subscribe is not None:
             access.queues(self._subscribe, None, ())  # a name that is wrong

@@ -1,4 +1,4 @@
-"""What the streams of both modes have in common.
+"""The common part of both modes' streams.
 
 Spark makes two of each reader: one lives in the driver's reader process and is asked for offsets
 and partitions; another is pickled, and reads on executors.

@@ -24,5 +24,5 @@ def subscription_release(_connection: Connection, _verb: p.SubscriptionRelease, 
 def subscription_list(
     _connection: Connection, _verb: p.SubscriptionList, _now: int
 ) -> tuple[p.Subscription, ...]:
-    """There are none."""
+    """Refuse: SQLite has no such streams."""
     return ()

@@ -91,7 +91,7 @@ def log_cut(connection: Connection, verb: p.LogCut, _now: int) -> tuple[p.LogRan
 
 
 def log_look(connection: Connection, _verb: p.LogLook, _now: int) -> p.LogState:
-    """Where the log ends, and what was removed. Nobody holds it back."""
+    """Return the log's end and its floor. Nothing holds it back on SQLite."""
     logs = _logs(connection)
     floor = text_of({queue: log.floor for queue, log in logs.items()})
     return p.LogState(text_of(_ends(logs)), floor, None)
@@ -173,8 +173,8 @@ class _Walk:
         return (ID_MAX if limit is None else limit) - left
 
     def _shares(self, left: int) -> dict[int, int]:
-        """How much each queue may give: those with less behind them leave the others more. What is
-        behind is not counted; some places may have no row.
+        """Divide the limit among queues: those with fewer rows leave the others more. Rows are not
+        counted; some places may have none.
         """
         behind = sorted(
             (log.last - self.places[queue], queue)

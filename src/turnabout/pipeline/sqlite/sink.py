@@ -77,7 +77,7 @@ def unstage(connection: Connection, verb: p.Unstage, now: int) -> int:
 def _chunks(
     connection: Connection, attempts: Sequence[str]
 ) -> Iterator[tuple[str, tuple[Outgoing, ...]]]:
-    """What they have staged, in order, some of a queue at once."""
+    """Read staged messages in order, some of a queue at once."""
     for attempt in attempts:
         cursor = connection.cursor()
         cursor.row_factory = None
@@ -107,6 +107,6 @@ def _row(attempt: str, staged: p.StagedMessage, now: int) -> tuple[Any, ...]:
 
 
 def _message(headers: str | None, *fields: Any) -> Outgoing:
-    """It again, as it was put aside."""
+    """Restore a message as it was put aside."""
     told = None if headers is None else json.loads(headers)
     return Outgoing(**dict(zip(_FIELDS, fields, strict=True)), headers=told)

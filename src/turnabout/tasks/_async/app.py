@@ -185,7 +185,7 @@ class AsyncTasks:
 
     @property
     def connection(self) -> AsyncTurnabout:
-        """What the tasks are sent by; opened at the first use."""
+        """The connection that tasks are sent by; opened at the first use."""
         if self._open is None:
             from turnabout._connect import connect_async  # with its stores
 
@@ -193,7 +193,7 @@ class AsyncTasks:
         return self._open
 
     def use(self, where: str | AsyncTurnabout) -> Self:
-        """From now on send, and work, there: for tests."""
+        """Send and work on another connection from now on: for tests."""
         self._where = where
         self._open = None if isinstance(where, str) else where
         return self

@@ -22,11 +22,11 @@ R = TypeVar("R")
 
 
 class AsyncApplication(Protocol):
-    """What a task needs of the tasks that it is one of."""
+    """A task's view of its application."""
 
     @property
     def connection(self) -> AsyncTurnabout:
-        """What it is sent by."""
+        """The connection that it is sent by."""
         ...
 
     async def sent(self, handle: AsyncHandle[Any]) -> None:
@@ -47,12 +47,12 @@ class AsyncHandle(Generic[R]):
         return f"<{type(self).__name__} {self.id} of {self.task.name}>"
 
     async def ending(self, timeout_seconds: float = 0.0) -> Ending | None:
-        """How it ended; None: it has not, after that time."""
+        """Wait for its ending; None: it has none after that time."""
         (ending,) = await self.task.queue.wait([self.id], timeout_seconds=timeout_seconds)
         return ending
 
     async def result(self, timeout_seconds: float = 10.0) -> R:
-        """What the task returned, as its annotation has it.
+        """Wait for the task's return value, in its annotated type.
 
         Raises: TimeoutError, if it has not ended in time; TaskFailed, if it will have no result.
         """
@@ -95,7 +95,7 @@ class AsyncTask(Generic[P, R]):
 
     @property
     def name(self) -> str:
-        """What the header `task` of its messages says."""
+        """The value of its messages' header `task`."""
         return self.definition.name
 
     @property
@@ -151,7 +151,7 @@ class AsyncTask(Generic[P, R]):
         return AsyncHandle(self, id_)
 
     def s(self, *args: Any, **kwargs: Any) -> AsyncStep:
-        """This task as a step of a chain, with the arguments that are known."""
+        """Make a step of a chain, with the arguments that are known."""
         return AsyncStep(self, args, kwargs)
 
 
@@ -164,7 +164,7 @@ class AsyncStep:
     kwargs: dict[str, Any]
 
     def link(self, *, is_first: bool) -> links.Link:
-        """As part of a chain. Raises: UsageError for arguments that do not fit."""
+        """Make part of a chain. Raises: UsageError for arguments that do not fit."""
         signature = self.task.definition.arguments.signature
         try:
             if is_first or not self.args:

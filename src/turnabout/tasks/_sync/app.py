@@ -185,7 +185,7 @@ class Tasks:
 
     @property
     def connection(self) -> Turnabout:
-        """What the tasks are sent by; opened at the first use."""
+        """The connection that tasks are sent by; opened at the first use."""
         if self._open is None:
             from turnabout._connect import connect  # with its stores
 
@@ -193,7 +193,7 @@ class Tasks:
         return self._open
 
     def use(self, where: str | Turnabout) -> Self:
-        """From now on send, and work, there: for tests."""
+        """Send and work on another connection from now on: for tests."""
         self._where = where
         self._open = None if isinstance(where, str) else where
         return self

@@ -23,7 +23,7 @@ from turnabout.words.urls import without_secrets
 from turnabout.worker import HandlersHung, Worker
 
 HUNG = 75
-"""As that of `turnabout worker`: start it again."""
+"""Exit code that asks for a restart, as `turnabout worker` has it."""
 
 
 class TurnaboutWorkerCommand(BaseCommand):

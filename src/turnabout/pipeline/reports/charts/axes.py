@@ -1,4 +1,4 @@
-"""Where values lie on a chart, and the round values that are written beside an axis. Pure."""
+"""Scales of charts, and the round values beside an axis. Pure."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ COARSE: Final = (
 
 @dataclass(frozen=True)
 class Scale:
-    """From values to places: `low` is at `start`, `high` at `end`; the ticks lie between."""
+    """A scale from values to positions: `low` is at `start`, `high` at `end`."""
 
     low: float
     high: float
@@ -46,7 +46,7 @@ class Scale:
     log: bool = False
 
     def at(self, value: float) -> float:
-        """Where a value lies; what is beyond an end lies at it."""
+        """Return a value's position; values beyond an end lie at it."""
         low, high = self.low, self.high
         if self.log:
             low, high, value = (math.log10(max(v, 1e-9)) for v in (low, high, value))
@@ -55,7 +55,7 @@ class Scale:
 
 
 def linear(high: float, start: float, end: float, most: int = 5) -> Scale:
-    """From 0 to at least `high`, with round ticks: 1, 2 or 5 with zeros."""
+    """Make a scale from 0 to at least `high`, with round ticks: 1, 2 or 5 with zeros."""
     high = high if high > 0 else 1.0
     every = 10.0 ** math.floor(math.log10(high / most))
     every = next(every * n for n in (1, 2, 5, 10, 20) if high / (every * n) <= most)
@@ -92,5 +92,5 @@ def step_of(length_ms: int, most: int = 96) -> int:
 
 
 def every_of(scale: Scale) -> int:
-    """How far apart the ticks of a time axis are."""
+    """Distances of the ticks of a time axis."""
     return int(scale.ticks[1] - scale.ticks[0]) if len(scale.ticks) > 1 else SECOND

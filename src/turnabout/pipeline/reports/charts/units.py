@@ -19,7 +19,7 @@ def count(number: float) -> str:
 
 
 def short(number: float) -> str:
-    """For an axis: 12k, 1.5M, 0.25."""
+    """Format a number for an axis: 12k, 1.5M, 0.25."""
     for size, letter in _THOUSANDS:
         if abs(number) >= size:
             return f"{number / size:.3g}{letter}"
@@ -84,7 +84,7 @@ def instant(ms: int, *, seconds: bool = False) -> str:
 
 
 def clock(ms: int, every_ms: int) -> str:
-    """For a time axis with a tick every so often: 14:05:30, 14:05, 21 Nov."""
+    """Format a time for an axis, as precise as its ticks: 14:05:30, 14:05, 21 Nov."""
     at = _utc(ms)
     if every_ms % DAY == 0 or (ms % DAY == 0 and every_ms >= MINUTE):
         return f"{at:%-d %b}"
