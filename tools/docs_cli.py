@@ -98,9 +98,10 @@ def _sections(command: click.Command, name: str, parent: click.Context | None) -
     text = re.sub(r"\n{3,}", "\n\n", text).strip()
     yield f"## {context.command_path}\n\n{text}\n"
     if isinstance(command, click.Group):
-        for word in command.list_commands(context):
-            subcommand = command.get_command(context, word)
-            assert subcommand is not None
+        for (
+            word,
+            subcommand,
+        ) in command.commands.items():  # not the verbs of `call`: http.md has them
             yield from _sections(subcommand, word, context)
 
 

@@ -43,7 +43,7 @@ def calls(example: str) -> Iterator[list[str]]:
             words.append(word)
 
 
-LEAVES = [path for path in PATHS if path not in {p[:-1] for p in PATHS if p}]
+LEAVES = [path for path in PATHS if path not in {p[:-1] for p in PATHS if p} | {("call",)}]
 
 
 def command_at(path: tuple[str, ...]) -> click.Command:

@@ -1,10 +1,7 @@
-"""`cancel`, `retry`, `wait`, `history`, `clear`, `redrive`, `channel`; dedup, results, settings."""
+"""`cancel`, `retry`, `history`, `redrive`, `channel`; dedup and settings."""
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -85,7 +82,7 @@ def test_a_full_queue(run: Runner, opened: turnabout.Turnabout) -> None:
     run("queue", "create", "q", "--max-messages", "2")
     ran = run("send", "q", "--batch-size", "3", stdin="1\n2\n3\n4\n", code=1)
     assert "its max_messages is 2" in ran.err
-    assert "go on with --from-line 3" in ran.err
+    assert "the rest begins at line 3" in ran.err
     assert opened.queue("q").stats().ready == 2
     assert run("send", "q", "x", "--json", code=1).error()["code"] == "queue_full"
     ran = run("send", "q", "--when-full", "skip", "--json", stdin="5\n6\n", code=1)
@@ -106,16 +103,11 @@ def test_cancel(run: Runner, opened: turnabout.Turnabout) -> None:
         "99  not changed: it has ended, or was never in this queue",
     ]
     assert "to be cancelled" in run("peek", "q", "--full").out
-    lines = run("extend", "q", str(message.receipt), "--json").lines()
-    assert lines[0]["cancel_requested"] is True
-    assert "it is to be cancelled" in run("extend", "q", str(message.receipt)).out
     assert "NOTE" not in run("peek", "q").out
-    run("extend", "q", str(message.receipt), "--note", "page \x1b[31m12", "--progress", "40")
+    message.extend(note=turnabout.Note("page \x1b[31m12", 0.4))
     for how in ((), ("--full",)):
         assert "████······ 40% page \\x1b[31m12" in run("peek", "q", *how).out
-    assert run("fail", "q", str(message.receipt), "--json").lines() == [
-        {"receipt": str(message.receipt), "outcome": "cancelled"}
-    ]
+    message.fail()
     ran = run("cancel", "q", "--json", stdin=f"{first}\n\n", code=1)
     assert ran.lines() == [{"id": first, "outcome": "not_waiting", "now": "gone"}]
 
@@ -123,10 +115,7 @@ def test_cancel(run: Runner, opened: turnabout.Turnabout) -> None:
 def test_retry(run: Runner, opened: turnabout.Turnabout) -> None:
     opened.queue("q").create(fifo=True, on_exhausted="block", max_attempts=1)
     (first,) = sent(run, "1")
-    receipt = str(taken(opened).receipt)
-    assert run("fail", "q", receipt).out == (
-        f"{receipt}  no attempts or deliveries left: its channel waits for `retry` or `cancel`\n"
-    )
+    taken(opened).fail()
     assert "due on `turnabout retry`" in run("peek", "q", "--full").out
     sent(run, "2")
     assert "`turnabout retry` or `cancel`" in run("stats", "q").out
@@ -136,7 +125,7 @@ def test_retry(run: Runner, opened: turnabout.Turnabout) -> None:
     assert ran.out == f"{first}  not changed: it is leased\n"
 
 
-@pytest.mark.parametrize("name", ["cancel", "retry", "wait"])
+@pytest.mark.parametrize("name", ["cancel", "retry"])
 def test_wrong_ids(run: Runner, name: str) -> None:
     sent(run, "x")
     for wrong in ("0", "4711.1", "x", "9" * 30):
@@ -144,55 +133,6 @@ def test_wrong_ids(run: Runner, name: str) -> None:
         assert says in run(name, "q", wrong, code=2).err
         assert says in run(name, "q", stdin=wrong, code=2).err
     assert "nothing to do" in run(name, "q", stdin="\n").err
-
-
-def test_wait(run: Runner, opened: turnabout.Turnabout) -> None:
-    ids = sent(run, "1", "2", "3")
-    queue = opened.queue("q")
-    queue.receive()[0].ack(result={"pages": 12})
-    queue.receive()[0].fail("SMTP said 550", retry=False)
-    ran = run("wait", "q", *map(str, ids), "--timeout", "0", code=1)
-    one, result, two, three = ran.out.splitlines()
-    assert one.startswith(f"{ids[0]}  done, ")
-    assert result == '{"pages":12}'
-    assert two.startswith(f"{ids[1]}  dead, ")
-    assert two.endswith(": SMTP said 550")
-    assert three == f"{ids[2]}  not ended yet"
-    lines = run("wait", "q", *map(str, ids), "--timeout", "0", "--json", code=1).lines()
-    assert [line.get("outcome") for line in lines] == ["done", "dead", None]
-    assert lines[0]["result"] == {"data": {"json": {"pages": 12}}}
-    assert lines[2] == {"id": ids[2]}
-    assert run("wait", "q", str(ids[0])).code == 0
-    assert run("wait", "nowhere", "1", code=2).err
-
-
-def test_wait_ends_as_the_message_does(run: Runner, opened: turnabout.Turnabout) -> None:
-    (number,) = sent(run, "x")
-
-    def work() -> None:
-        time.sleep(0.3)
-        taken(opened).ack(result=b"\xff")
-
-    worker = threading.Thread(target=work)
-    began = time.monotonic()
-    worker.start()
-    (line,) = run("wait", "q", str(number), "--timeout", "20s", "--json").lines()
-    worker.join()
-    assert line["result"] == {"data": {"base64": "/w=="}}
-    assert time.monotonic() - began < 15
-
-
-def test_ack_with_a_result(run: Runner, opened: turnabout.Turnabout) -> None:
-    ids = sent(run, "1", "2")
-    receipts = [str(taken(opened).receipt) for _ in ids]
-    run("ack", "q", receipts[0], "--result", '{"pages": 12}')
-    run("ack", "q", receipts[1], "--result", "plain")
-    first, second = opened.queue("q").endings(ids)
-    assert first is not None
-    assert second is not None
-    assert first.result is not None
-    assert second.result is not None
-    assert (first.result.json(), second.result.text()) == ({"pages": 12}, "plain")
 
 
 # --- records -------------------------------------------------------------------------------------
@@ -227,60 +167,6 @@ def test_history(run: Runner, opened: turnabout.Turnabout) -> None:
     assert "No such message" in run("history", "q", "--until", "1h").err
     assert "exclude" in run("history", "q", "--all", "--cursor", cursor, code=2).err
     assert "not a valid time" in run("history", "q", "--since", "soon", code=2).err
-
-
-def test_clear(run: Runner, opened: turnabout.Turnabout) -> None:
-    sent(run, "1", "2", "3")
-    opened.queue("q").receive()[0].ack()
-    opened.queue("q").purge()
-    assert "--yes" in run("clear", "q", "all", code=2).err
-    assert run("clear", "q", "done", "--yes").out == "Removed 1 message from the history of q.\n"
-    cleared = run("clear", "q", "failed", "--limit", "1", "--yes", "--json").document()
-    assert cleared == {"messages": 1}
-    assert run("clear", "q", "all", "--yes", "--json").document()["messages"] == 1
-
-
-def test_events(run: Runner, opened: turnabout.Turnabout) -> None:
-    opened.queue("q").create()
-    told = run("events", "q", code=2).err
-    assert "events='all'" in told
-    assert "turnabout queue update q --events all" in told
-    run("queue", "update", "q", "--events", "all")
-    assert run("events", "q", "--idle", "0").out == ""
-    (number,) = sent(run, "x", options=("--channel", "c"))
-    taken(opened).ack()
-    ran = run("events", "q", "--after", "0", "--idle", "0")
-    assert [line.split()[1:4] for line in ran.out.splitlines()] == [
-        ["created", str(number), "c"],
-        ["leased", f"{number}.1", "c"],
-        ["done", f"{number}.1", "c"],
-    ]
-    assert "--after" in ran.err
-    lines = run("events", "q", "--after", "0", "--idle", "0", "--json").lines()
-    assert [line["kind"] for line in lines] == ["created", "leased", "done"]
-    rest = run("events", "q", "--after", lines[1]["cursor"], "--idle", "0", "--json").lines()
-    assert rest == lines[2:]
-
-
-def test_events_are_printed_as_they_happen(
-    program: Callable[..., Any], opened: turnabout.Turnabout
-) -> None:
-    queue = opened.queue("q")
-    queue.create(events="all")
-    watcher = program("events", "q", "--json")
-    stop = threading.Event()
-
-    def send() -> None:
-        while not stop.wait(0.1):
-            queue.send("x")
-
-    sender = threading.Thread(target=send)
-    sender.start()
-    try:
-        assert b'"created"' in watcher.stdout.readline()
-    finally:
-        stop.set()
-        sender.join()
 
 
 # --- redrive -------------------------------------------------------------------------------------

@@ -16,17 +16,13 @@ from turnabout.words import limits
 from turnabout.words.payload import JSON, TEXT
 
 
-def read(
-    data: bytes, kind: Format = "text", shape: Shape | None = None, from_line: int = 1
-) -> list[Record]:
-    return list(records(data, kind, shape, from_line))
+def read(data: bytes, kind: Format = "text", shape: Shape | None = None) -> list[Record]:
+    return list(records(data, kind, shape))
 
 
-def records(
-    data: bytes, kind: Format = "text", shape: Shape | None = None, from_line: int = 1
-) -> Records:
+def records(data: bytes, kind: Format = "text", shape: Shape | None = None) -> Records:
     lines = Lines(io.BytesIO(data), lambda: None)
-    return Records(lines, kind, shape or Shape(), from_line=from_line)
+    return Records(lines, kind, shape or Shape())
 
 
 def bad(data: bytes, kind: Format = "text", shape: Shape | None = None) -> tuple[int, str]:
@@ -120,10 +116,6 @@ def test_a_channel_that_a_line_does_not_tell(line: bytes) -> None:
 
 def test_text_has_no_field_for_a_channel() -> None:
     assert bad(b"hello\n", "text", Shape(channel_from="id"))[0] == 1
-
-
-def test_going_on_from_a_line() -> None:
-    assert payloads(read(b"bad \xff\ntwo\nthree\n", from_line=2)) == [b"two", b"three"]
 
 
 def test_headers_priority_and_delay_go_to_every_message() -> None:

@@ -1,9 +1,8 @@
-"""`receive`, `peek` and the verbs that settle messages."""
+"""`receive` and `peek`."""
 
 from __future__ import annotations
 
 import base64
-import json
 import traceback
 from typing import Any
 
@@ -28,7 +27,7 @@ def test_messages_are_printed_with_receipts(run, queue):
     first = queue.peek()[0].id
     assert f"{first}.1  a  sent " in ran.out
     assert "k=v" in ran.out
-    assert "turnabout ack q" in ran.err
+    assert 'turnabout call ack \'{"queue": "q", "receipts": [' in ran.err
     assert queue.stats().leased == 2
 
 
@@ -188,9 +187,9 @@ def test_peek_tells_the_story_of_a_dead_message(run, queue):
 
 def test_receive_tells_the_story_of_a_dead_message(run, queue):
     queue.send_many(turnabout.message("x") for _ in range(2))
-    assert all(message.origin is None for message in queue.receive(2))
-    for line in run("peek", "q", "--json").lines():
-        run("fail", "q", f"{line['id']}.1", "--error", "it broke", "--no-retry")
+    for message in queue.receive(2):
+        assert message.origin is None
+        message.fail("it broke", retry=False)
     (line,) = run("receive", "q-dead", "--json").lines()
     assert line["origin"]["queue"] == "q"
     assert line["origin"]["last_error"] == "it broke"
@@ -203,73 +202,3 @@ def test_a_queue_that_is_not_there(run, queue):
                   ("queue", "get", "nope"),
                   ("purge", "nope", "--yes"), ("queue", "pause", "nope")):  # fmt: skip
         assert "there is no queue 'nope'" in run(*words, code=2).err
-
-
-def lease(queue: turnabout.Queue, payload: str = "x") -> str:
-    queue.send(payload)
-    (message,) = queue.receive(lease_seconds=60)
-    return str(message.receipt)
-
-
-def test_ack(run, queue):
-    receipt = lease(queue)
-    ran = run("ack", "q", receipt, "999999.1", code=1)
-    first, second = ran.out.splitlines()
-    assert first == f"{receipt}  done"
-    assert "999999.1  lease lost: it has ended" in second
-    assert queue.stats().done == 1
-
-
-def test_receipts_from_a_pipe(run, queue):
-    receipts = [lease(queue), lease(queue)]
-    lines = run("ack", "q", "--json", stdin="\n".join(receipts) + "\n\n").lines()
-    assert lines == [{"receipt": receipt, "outcome": "acked"} for receipt in receipts]
-    assert run("ack", "q", stdin="").err == "No receipts came in: nothing to do.\n"
-
-
-def test_defer_with_state(run, queue):
-    receipt = lease(queue)
-    (line,) = run("defer", "q", receipt, "--delay", "1h", "--state", "page 7", "--json").lines()
-    assert line["outcome"] == "deferred"
-    assert line["due_at"] > 0
-    (message,) = queue.peek()
-    assert (message.state, message.saved_state) == ("scheduled", b"page 7")
-    assert (message.failures, message.crashes) == (0, 0)
-
-
-def test_fail_retries_and_then_is_dead(run, queue):
-    receipt = lease(queue)
-    (line,) = run("fail", "q", receipt, "--error", "oh", "--delay", "0s", "--json").lines()
-    assert line["outcome"] == "retrying"
-    (message,) = queue.receive()
-    assert f"{message.receipt}  dead, moved to q-dead" in run("fail", "q", str(message.receipt)).out
-    receipt = lease(queue)
-    (line,) = run("fail", "q", receipt, "--no-retry", "--json").lines()
-    assert line == {"receipt": receipt, "outcome": "dead", "queue": "q-dead"}
-
-
-def test_extend_and_release(run, queue):
-    receipt = lease(queue)
-    (line,) = run("extend", "q", receipt, "--lease", "2h", "--json").lines()
-    assert line["outcome"] == "extended"
-    assert line["lease_until"] == queue.peek()[0].due_at
-    assert "yours for" in run("extend", "q", receipt, "--lease", "3h").out
-    assert run("release", "q", receipt).out == f"{receipt}  released\n"
-    (line,) = run("release", "q", receipt, "--json", code=1).lines()
-    assert line == {"receipt": receipt, "outcome": "lease_lost", "now": "ready"}
-
-
-@pytest.mark.parametrize("word", ["4711", "4711.0", "x.1", "4711.1.x", ""])
-def test_what_is_no_receipt(run, queue, word):
-    assert "receipt" in run("ack", "q", word, code=2).err
-    if word:
-        assert "receipt" in run("ack", "q", stdin=f"{word}\n", code=2).err
-    assert "receipt" in run("ack", "q", stdin=b"\xff\n", code=2).err
-
-
-def test_many_receipts_keep_their_order(run, queue):
-    receipts = [f"{n}.1" for n in range(1, 2101)]
-    lines = run("ack", "q", "--json", stdin="\n".join(receipts), code=1).lines()
-    assert [line["receipt"] for line in lines] == receipts
-    assert {line["outcome"] for line in lines} == {"lease_lost"}
-    assert json.dumps(lines[0]) == '{"receipt": "1.1", "outcome": "lease_lost", "now": "gone"}'

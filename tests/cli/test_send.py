@@ -105,8 +105,8 @@ def test_a_bad_line_stops_after_all_before_it(run, opened):
     assert "line 3" in ran.error()["message"]
     assert "2 messages sent" in ran.error()["message"]
     assert len(sent(opened)) == 2
-    fixed = lines.replace('{"n": \n', '{"n": 3}\n')
-    run("send", "q", "--format", "jsonl", "--from-line", "3", stdin=fixed)
+    rest = "".join(lines.replace('{"n": \n', '{"n": 3}\n').splitlines(keepends=True)[2:])
+    run("send", "q", "--format", "jsonl", stdin=rest)
     assert [json.loads(p)["n"] for _, p in sent(opened)] == [1, 2, 3, 4]
 
 

@@ -76,8 +76,8 @@ class Command(click.Command):
         self.params += _global_options()
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        _write_block(formatter, "Examples", self.examples)
-        _write_block(formatter, "With --json", _json.told(self.json))
+        write_block(formatter, "Examples", self.examples)
+        write_block(formatter, "With --json", _json.told(self.json))
         super().format_epilog(ctx, formatter)
 
 
@@ -121,7 +121,7 @@ class Group(click.Group):
                 formatter.write_dl(rows)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        _write_block(formatter, "Examples", self.examples)
+        write_block(formatter, "Examples", self.examples)
         super().format_epilog(ctx, formatter)
 
 
@@ -165,7 +165,7 @@ def _global_options() -> list[click.Parameter]:
     ]
 
 
-def _write_block(formatter: click.HelpFormatter, title: str, lines: Sequence[str]) -> None:
+def write_block(formatter: click.HelpFormatter, title: str, lines: Sequence[str]) -> None:
     """Lines that are not wrapped: they are to be copied."""
     if lines:
         with formatter.section(title):

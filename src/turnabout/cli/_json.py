@@ -9,12 +9,10 @@ from __future__ import annotations
 import json
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from types import NoneType
-from typing import Any, Literal, get_args, get_origin, get_type_hints
-
-from turnabout.words.verb import snake
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 WIDTH = 92
 
@@ -38,15 +36,14 @@ def line(value: Any, *, tagged: bool = False, **fields: Any) -> str:
     `fields` come first; `tagged`: with the name of the outcome.
     """
     if isinstance(value, Mapping):
-        return _writable(json.dumps({**fields, **value}, ensure_ascii=False, allow_nan=False))
+        return writable(json.dumps({**fields, **value}, ensure_ascii=False, allow_nan=False))
     from turnabout.wire import dump_value
 
-    # Payloads of JSON stay as they were written; between their tokens there may be line feeds.
-    said = dump_value(value, tagged=tagged).replace(b"\n", b" ").replace(b"\r", b" ").decode()
+    said = one_line(dump_value(value, tagged=tagged))
     if fields:
         head = json.dumps(fields, ensure_ascii=False)[:-1]
         said = f"{head}}}" if said == "{}" else f"{head}, {said[1:]}"
-    return _writable(said)
+    return writable(said)
 
 
 def document(values: Any) -> str:
@@ -54,7 +51,14 @@ def document(values: Any) -> str:
     return f'{{"items": [{", ".join(line(one) for one in values)}]}}'
 
 
-def _writable(text: str) -> str:
+def one_line(said: bytes) -> str:
+    """JSON of the wire in one line: payloads of JSON stay as they were written, so that there may
+    be line feeds between their tokens.
+    """
+    return said.replace(b"\n", b" ").replace(b"\r", b" ").decode()
+
+
+def writable(text: str) -> str:
     """The same JSON in what the output can write."""
     try:
         text.encode(sys.stdout.encoding or "utf-8")
@@ -70,12 +74,23 @@ TIMES = "times are milliseconds since 1970 by the database's clock"
 ABSENT = "?: left out at its default"
 
 
+SCALARS: Mapping[Any, str] = {
+    str: "text",
+    int: "whole number",
+    float: "number",
+    bool: "true | false",
+    NoneType: "null",
+}
+
+
 def told(what: Any) -> list[str]:
     """The form in lines for the help. `what`: a kind, `one(…)`, `lines(…)`, `items(…)` or words."""
     if isinstance(what, str):
         return what.splitlines()
+    from turnabout.wire.shapes import form_of
+
     many = what if isinstance(what, _Many) else None
-    text = _form(many.kind if many else what)
+    text = form(form_of(many.kind if many else what).type)
     if many:
         own = "".join(f'"{field}", ' for field in many.fields)
         if own:
@@ -84,55 +99,73 @@ def told(what: Any) -> list[str]:
             text = f"one line for each: {text}"
         elif many.how == "items":
             text = f'{{"items": [{text}]}}'
-    notes = [note for note, sign in ((ABSENT, '"?'), (CONTENT, "{…}")) if sign in text]
+    return [*wrapped(text), *notes(text)]
+
+
+def wrapped(text: str, indent: int = 2) -> list[str]:
+    """A form in lines that fit on a terminal."""
+    return textwrap.wrap(text, WIDTH, subsequent_indent=" " * indent, break_on_hyphens=False)
+
+
+def notes(text: str) -> list[str]:
+    """What a reader of this form has to know."""
+    found = [note for note, sign in ((ABSENT, '"?'), (CONTENT, "{…}")) if sign in text]
     if '_at"' in text or '_until"' in text:
-        notes.append(TIMES)
-    shown = textwrap.wrap(text, WIDTH, subsequent_indent="  ", break_on_hyphens=False)
-    return [*shown, *notes]
+        found.append(TIMES)
+    return found
 
 
-def _form(hint: Any) -> str:
-    """A type as JSON, with the names of its fields."""
-    if get_origin(hint) is Literal:
-        return " | ".join(json.dumps(word) for word in get_args(hint))
-    if get_origin(hint) is tuple:
-        return f"[{_form(get_args(hint)[0]) or '…'}]"
-    kinds = [kind for kind in get_args(hint) if kind is not NoneType]
-    if len(kinds) == 1:
-        return _form(kinds[0])
-    if kinds and all(hasattr(kind, "__struct_fields__") for kind in kinds):
-        same: dict[str, list[str]] = {}  # outcomes of the same fields share a line
-        for kind in kinds:
-            fields = "".join(f", {field}" for field in _fields(kind))
-            same.setdefault(fields, []).append(json.dumps(snake(kind.__name__)))
-        told = (f'{{"outcome": {" | ".join(names)}{fields}}}' for fields, names in same.items())
-        return " | ".join(told)
-    from turnabout.words.entities import Delivery
-
-    if hasattr(hint, "__struct_fields__") or hint is Delivery:
-        return "{" + ", ".join(_fields(hint)) + "}"
-    return ""
-
-
-def _fields(kind: Any) -> Iterator[str]:
-    from msgspec import NODEFAULT, UnsetType
+def form(kind: Any, *, typed: bool = False) -> str:
+    """A type of msgspec as JSON, with the names of its fields. `typed`: texts and numbers are
+    named as such; else nothing stands for them.
+    """
+    from msgspec import Struct, UnsetType
 
     from turnabout.wire.content import Content
-    from turnabout.wire.shapes import parts_of, shape_of
-    from turnabout.words.entities import Delivery
-    from turnabout.words.policy import QueueSettings
 
-    if kind is Delivery:
-        for name, hint in get_type_hints(shape_of(kind).type).items():
-            absent = "?" if UnsetType in get_args(hint) else ""
-            yield f'"{name}"{absent}' + (": {…}" if Content in (hint, *get_args(hint)) else "")
-        return
-    hints = get_type_hints(kind)
-    for part in parts_of(kind):
-        said = _form(hints[part.name])
-        if Content in (part.form.type, *get_args(part.form.type)):
-            said = "{…}"
-        name = f'"{part.wire_name}"'
-        if part.default is not NODEFAULT and kind is not QueueSettings:
-            name += "?"
-        yield f"{name}: {said}" if said else name
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return form(inner[0], typed=typed)
+    if origin is Literal:
+        return " | ".join(json.dumps(word) for word in inner)
+    if origin is tuple:
+        return f"[{form(inner[0], typed=typed) or '…'}]"
+    if kind is Content:
+        return "{…}"
+    if origin not in (Union, UnionType):
+        if isinstance(kind, type) and issubclass(kind, Struct):
+            return _objects([kind], typed)
+        return SCALARS.get(kind, "{…: …}") if typed else ""
+    some = [one for one in inner if one is not UnsetType and (typed or one is not NoneType)]
+    if NoneType not in some and len(some) > 1 and None not in map(_tag, some):
+        return _objects(some, typed)
+    return " | ".join(filter(None, (form(one, typed=typed) for one in some)))
+
+
+def _tag(kind: Any) -> str | None:
+    """The name of an outcome, which is said in its JSON."""
+    return getattr(getattr(kind, "__struct_config__", None), "tag", None)
+
+
+def _objects(kinds: Sequence[Any], typed: bool) -> str:
+    """An object, or the outcomes that it may be: those of the same fields share a line."""
+    same: dict[str, list[str]] = {}
+    for kind in kinds:
+        same.setdefault(", ".join(_fields(kind, typed)), []).append(_tag(kind) or "")
+    told: list[str] = []
+    for fields, tags in same.items():
+        outcome = " | ".join(map(json.dumps, filter(None, tags)))
+        said = filter(None, (outcome and f'"outcome": {outcome}', fields))
+        told.append("{" + ", ".join(said) + "}")
+    return " | ".join(told)
+
+
+def _fields(kind: Any, typed: bool) -> Iterator[str]:
+    from msgspec import UnsetType
+    from msgspec.structs import fields
+
+    for one in fields(kind):
+        may_be_absent = not one.required and kind.__struct_config__.omit_defaults
+        absent = "?" if may_be_absent or UnsetType in get_args(one.type) else ""
+        said = form(one.type, typed=typed)
+        yield f'"{one.encode_name}"{absent}' + (f": {said}" if said else "")

@@ -14,7 +14,6 @@ from turnabout.cli import _places
 from turnabout.cli._app import App
 from turnabout.words import limits
 from turnabout.words.durations import seconds
-from turnabout.words.entities import Receipt
 from turnabout.words.errors import TurnaboutError, UsageError
 from turnabout.words.policy import Rate
 
@@ -126,6 +125,5 @@ PER_SECOND = Kind("N/s", _per_second, "50 or 50/s", "number of messages per seco
 RATE = Kind("rate", _or_none(_rate), f"{_RATES}, or none")
 WHOLE_OR_NONE = Kind("number", _or_none(int), "a whole number, or none")
 HEADER = Kind("name=value", _header, "NAME=VALUE", "header")
-RECEIPT = Kind("receipt", Receipt.parse, "4711.1")
 MESSAGE_ID = Kind("id", _message_id, "a number such as 4711")
 QUEUE = QueueName()

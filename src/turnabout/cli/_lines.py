@@ -160,21 +160,18 @@ def _pipe_of(stream: BinaryIO) -> int | None:
 
 
 class Records:
-    """The messages of a stream, from a line on. Blank lines are counted and skipped."""
+    """The messages of a stream. Blank lines are counted and skipped."""
 
-    def __init__(self, lines: Lines, kind: Format, shape: Shape, *, from_line: int = 1) -> None:
+    def __init__(self, lines: Lines, kind: Format, shape: Shape) -> None:
         self._lines = lines
         self._make = shape.from_json if kind == "jsonl" else shape.from_text
-        self._from_line = from_line
         self.blank = 0
-        self.next_line = from_line
+        self.next_line = 1
         """The line after the record handed out last."""
 
     def __iter__(self) -> Iterator[Record]:
         for raw in self._lines:
             number = self._lines.number
-            if number < self._from_line:
-                continue
             line = raw.removesuffix(b"\r")
             if not line.strip():
                 self.blank += 1

@@ -36,7 +36,7 @@ class SendReport(Struct):
     first_id: int | None
     last_id: int | None
     next_line: int | None
-    """Where to go on if it stopped early."""
+    """The first that was not sent, if it stopped early."""
 
 
 def begun(queue: str) -> SendReport:

@@ -62,7 +62,7 @@ SETTINGS: tuple[Row, ...] = (
     ("history_seconds", DURATION, "How long finished messages are kept; 0: not.", _show.duration),
     ("history_failed_seconds", DURATION_OR_NONE, "The same for those not done.", _show.duration),
     ("history_payload", ..., "Keep their payloads, too.", _show.yes),
-    ("events", EVENT_LEVELS, "What `turnabout events` tells.", str),
+    ("events", EVENT_LEVELS, "What is told of each message, for readers of events.", str),
 )
 """Of a queue, in the same way."""
 

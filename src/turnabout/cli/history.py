@@ -1,23 +1,21 @@
-"""`history`, `clear` and `events`: what has happened in a queue."""
+"""`history`: how messages of a queue ended."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import islice
-from typing import Any, Literal
+from typing import Any
 
 import click
 
 from turnabout.cli import _show
 from turnabout.cli._app import App
-from turnabout.cli._declare import YES, argument, command, limit, option
+from turnabout.cli._declare import argument, command, limit, option
 from turnabout.cli._json import lines
-from turnabout.cli._kinds import DURATION, INSTANT, QUEUE
-from turnabout.cli.queue import confirm
+from turnabout.cli._kinds import INSTANT, QUEUE
 from turnabout.cli.receive import attempts, itself
 from turnabout.words import limits
-from turnabout.words.outcomes import Cleared
-from turnabout.words.records import OUTCOMES, Event, HistoryEntry
+from turnabout.words.records import OUTCOMES, HistoryEntry
 
 
 def _result(entry: HistoryEntry) -> str:
@@ -93,68 +91,3 @@ def _print_all(app: App, entries: Iterable[HistoryEntry]) -> None:
     rest = iter(entries)
     while part := list(islice(rest, limits.PEEK_MESSAGES_MAX)):
         _show.out(_show.table(ENTRIES, part))
-
-
-@command(
-    "clear",
-    "turnabout clear emails done --yes",
-    "turnabout clear emails failed --limit 1000",
-    json=Cleared,
-)
-@argument("queue", QUEUE)
-@argument("which", click.Choice(["done", "failed", "all"]))
-@option("--limit", "At most this many, the oldest first.", click.IntRange(1))
-@YES
-def clear(
-    app: App, queue: str, which: Literal["done", "failed", "all"], limit: int | None, yes: bool
-) -> None:
-    """Remove finished messages from the history of QUEUE.
-
-    WHICH: those that are done, those that failed, which is all others, or all. Messages that have
-    not ended are untouched (`turnabout purge` cancels those).
-    """
-    with app.queue(queue) as handle:
-        confirm(yes, f"Remove the history of {queue} ({which})?", handle)
-        cleared = handle.clear(which, limit=limit)
-    removed = _show.plural(cleared.messages, "message")
-    app.say(cleared, f"Removed {removed} from the history of {queue}.")
-
-
-@command(
-    "events",
-    "turnabout events emails",
-    "turnabout events emails --json | jq -c 'select(.kind == \"dead\")'",
-    "turnabout events emails --after 81/4711 --idle 1s",
-    json=lines(Event),
-)
-@argument("queue", QUEUE)
-@option("--after", "Go on after this event; unless given, from now.", metavar="CURSOR")
-@option("--idle", "End when nothing has happened for this long.", DURATION)
-def events(app: App, queue: str, after: str | None, idle: float | None) -> None:
-    """Watch what happens in QUEUE, as it happens, until Ctrl-C.
-
-    It prints a line for each thing that happens to a message. The queue has to tell: `turnabout
-    queue update QUEUE --events all`; with `hints` there is only a line "changed" now and then.
-    Events are kept for a day: --after goes on where a run ended.
-    """
-    last: str | None = None
-    try:
-        with app.queue(queue) as handle:
-            for event in handle.events(after=after, idle_seconds=idle):
-                app.say(event, _event_text(event))
-                _show.flush()
-                last = event.cursor
-    finally:
-        if last is not None and not app.as_json:
-            _show.note(_show.dim(f"Go on from here: --after {last}"))
-
-
-def _event_text(event: Event) -> str:
-    words = [_show.clock_time(event.at), event.kind.ljust(9)]
-    if event.id is not None:
-        words.append(f"{event.id}.{event.attempt}" if event.attempt else str(event.id))
-    if event.channel is not None:
-        words.append(_show.channel(event.channel))
-    if event.due_at is not None and event.kind != "created":
-        words.append(_show.dim(f"until {_show.clock_time(event.due_at)}"))
-    return "  ".join(words)

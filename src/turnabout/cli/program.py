@@ -6,6 +6,7 @@ import click
 
 from turnabout import __version__, slices
 from turnabout.cli import (
+    call,
     channel,
     completion,
     doctor,
@@ -48,13 +49,13 @@ def main() -> None:
 
 
 main.add_section(
-    "Messages", send.send, receive.receive, receive.peek, *settle.COMMANDS, queue.purge
+    "Messages", send.send, receive.receive, receive.peek, settle.cancel, settle.retry, queue.purge
 )
-main.add_section("Records", history.history, history.clear, history.events, redrive.redrive)
+main.add_section("Records", history.history, redrive.redrive)
 main.add_section("Queues", queue.queue, channel.channel, policy.policy, stats.stats, top.top)
 main.add_section("Schedules", schedule.schedule)
 main.add_section("Database", migrate.migrate, migrate.sql, doctor.doctor)
-main.add_section("Programs", worker.worker, completion.completion)
+main.add_section("Programs", worker.worker, call.call, completion.completion)
 
 for _slice in slices.modules("commands"):
     for _title, _commands in _slice.SECTIONS.items():

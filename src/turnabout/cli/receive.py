@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, get_args
@@ -13,14 +14,16 @@ from turnabout.cli._app import NEGATIVE, App
 from turnabout.cli._declare import argument, command, limit, option
 from turnabout.cli._interrupt import unbroken
 from turnabout.cli._json import lines
-from turnabout.cli._kinds import DURATION, QUEUE, RECEIPT
+from turnabout.cli._kinds import DURATION, QUEUE
 from turnabout.words import limits
-from turnabout.words.entities import AttemptError, Delivery, Origin, Peeked, Receipt, State
-from turnabout.words.outcomes import Acked, AckOutcome
+from turnabout.words.entities import AttemptError, Delivery, Origin, Peeked, State
+from turnabout.words.outcomes import Acked, AckOutcome, Received
+from turnabout.words.value import replace
+from turnabout.words.verbs import Receive
 
 if TYPE_CHECKING:
-    from turnabout import Message, Queue
-    from turnabout.words.batch import Batch
+    from turnabout import Queue
+    from turnabout._sync.shared import Shared
 
 # A wait is cut in slices, between which Ctrl-C is heard. A send still ends a slice at once.
 SLICE_SECONDS = 0.5
@@ -30,7 +33,6 @@ SLICE_SECONDS = 0.5
     "receive",
     "turnabout receive emails",
     "turnabout receive emails -n 10 --wait 20s --lease 5m",
-    "turnabout receive emails --acks 4711.1 --acks 4712.1",
     "while turnabout receive emails --ack --wait 1h --json; do :; done",
     json=lines(Delivery),
 )
@@ -40,7 +42,6 @@ SLICE_SECONDS = 0.5
 )
 @option("--wait", "How long to wait for the first (20s).", DURATION)
 @option("--lease", "How long they are yours; unless given, as the queue says.", DURATION)
-@option("--acks", "First ack this receipt, in the same transaction.", RECEIPT, multiple=True)
 @option("--ack", "Ack them once they are printed: they are done.", bool)
 def receive(
     app: App,
@@ -48,65 +49,59 @@ def receive(
     max_messages: int,
     wait: float | None,
     lease: float | None,
-    acks: Sequence[Receipt],
     ack: bool,
 ) -> None:
     """Lease messages of QUEUE and print them with their receipts.
 
-    The channels are served in turn. The messages are yours until the lease ends: `turnabout ack`,
-    `defer`, `fail`, `extend` or `release` them by their receipts, or let --ack do it once they are
-    printed. If they cannot be printed they are given back. Exit code 1 if there was nothing to
-    receive.
+    The channels are served in turn. The messages are yours until the lease ends: say by their
+    receipts what becomes of them (`turnabout call ack`, `defer`, `fail`, `extend`, `release`), or
+    let --ack end them once they are printed. If they cannot be printed they are given back. Exit
+    code 1 if there was nothing to receive.
     """
+    from turnabout._sync.shared import Shared
+
     limits.milliseconds(wait or 0, "--wait", limits.WAIT_SECONDS_MAX)
+    verb = Receive(queue, max_messages, None if lease is None else limits.lease_ms(lease))
     with app.queue(queue) as handle:
-        batch = _receive(handle, max_messages, wait or 0, lease, acks)
-        for receipt, outcome in zip(acks, batch.acked, strict=True):
-            if not isinstance(outcome, Acked):
-                _show.note(f"{receipt} could not be acked: its lease was lost ({outcome.now})")
-        if not batch:
+        received = receive_in_slices(Shared(handle.store), verb, wait or 0)
+        found = received.deliveries
+        if not found:
             handle.settings()  # a wrong name is an error, not an empty queue
-            soon = batch.retry_after_seconds
-            when = "" if soon is None else f"; ask again in {_show.duration(soon)}"
+            soon = received.retry_after_ms
+            when = "" if soon is None else f"; ask again in {_show.milliseconds(soon)}"
             app.refuse("empty", f"nothing to receive in {queue}{when}", NEGATIVE)
-        lost = _print_and_settle(app, handle, batch, ack)
+        lost = _print_and_settle(app, handle, found, ack)
     if not ack and not app.as_json:
-        receipts = " ".join(str(message.receipt) for message in batch[:3])
-        more = " …" if len(batch) > 3 else ""
-        left = _show.duration(batch[0].delivery.lease_ms / 1000)
-        _show.note(
-            _show.dim(f"Leased for {left}. When done: turnabout ack {queue} {receipts}{more}")
-        )
+        fields = json.dumps({"queue": queue, "receipts": [str(one.receipt) for one in found[:3]]})
+        left = _show.milliseconds(found[0].lease_ms)
+        _show.note(_show.dim(f"Leased for {left}. When done: turnabout call ack '{fields}'"))
     if lost:
         text = f"{_show.plural(lost, 'message')} could not be acked: the lease had run out"
         app.refuse("lease_lost", f"{text}, and it was handed out again", NEGATIVE)
 
 
-def _receive(
-    queue: Queue, max_messages: int, wait: float, lease: float | None, acks: Sequence[Receipt]
-) -> Batch[Message]:
+def receive_in_slices(shared: Shared, verb: Receive, wait_seconds: float) -> Received:
     """`receive` that Ctrl-C does not break off with messages leased that nobody saw."""
-    ends_at = time.monotonic() + wait
+    from turnabout._sync.receiving import receive_in_turn
+
+    ends_at = time.monotonic() + wait_seconds
     acked: tuple[AckOutcome, ...] = ()
     while True:
         left = ends_at - time.monotonic()
-        seconds = max(0.0, min(SLICE_SECONDS, left))
         with unbroken():
-            batch = queue.receive(
-                max_messages, wait_seconds=seconds, lease_seconds=lease, acks=acks
-            )
-        acks, acked = (), acked or batch.acked
-        if batch or left <= SLICE_SECONDS:
-            batch.acked = acked
-            return batch
+            found = receive_in_turn(shared, verb, max(0.0, min(SLICE_SECONDS, left)))
+        acked = acked or found.acked
+        if found.deliveries or left <= SLICE_SECONDS:
+            return replace(found, acked=acked)
+        _, verb = verb.apart()
 
 
-def _print_and_settle(app: App, queue: Queue, batch: Batch[Message], ack: bool) -> int:
+def _print_and_settle(app: App, queue: Queue, found: Sequence[Delivery], ack: bool) -> int:
     """Print all, then ack if asked to; how many leases were lost. Given back if not printed."""
-    receipts = [message.receipt for message in batch]
+    receipts = [one.receipt for one in found]
     try:
-        for message in batch:
-            app.say(message.delivery, _delivery(message.delivery))
+        for one in found:
+            app.say(one, _delivery(one))
         _show.flush()
     except (OSError, KeyboardInterrupt):
         queue.release(receipts)

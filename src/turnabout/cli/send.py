@@ -90,7 +90,6 @@ def bytes_of(payload: str) -> bytes:
 @option(
     "--batch-size", "Messages in one transaction.", click.IntRange(1, limits.SEND_MESSAGES_MAX), 500
 )
-@option("--from-line", "Start with this line.", click.IntRange(1), 1, show_default=False)
 @option(
     "--when-full",
     "What to do when a channel's max_size or the queue's max_messages is reached.",
@@ -104,7 +103,6 @@ def send(
     path: str,
     kind: Format | None,
     batch_size: int,
-    from_line: int,
     when_full: WhenFull,
     **given: Any,
 ) -> None:
@@ -117,8 +115,8 @@ def send(
     A dedup key makes a send safe to repeat: while an earlier message with it stands, as the mode
     says, nothing is sent, and the answer has the id of that one.
 
-    Batches are all or nothing. If a line is wrong, everything before it has been sent, nothing
-    after it, and --from-line goes on there.
+    Batches are all or nothing. If a line is wrong, everything before it has been sent, and nothing
+    after it; the error names the line that the rest begins with.
     """
     shape = shape_of(given)
     if payload is not None and payload != "-":
@@ -137,7 +135,7 @@ def send(
     with click.open_file(path, "rb") as stream, app.queue(queue, create=True) as handle:
         sender = RecordSender(handle, batch_size, when_full, begun(queue))
         lines = Lines(cast("BinaryIO", stream), sender.flush)
-        records = Records(lines, kind, shape, from_line=from_line)
+        records = Records(lines, kind, shape)
         _send_all(app, sender, lines, records, _size_of(path) if is_file else None)
 
 
@@ -217,7 +215,7 @@ def _send_all(
     if problem is not None:
         code, text, status = problem
         sent = _show.plural(report.sent, "message")
-        text += f". {sent} sent; go on with --from-line {report.next_line}"
+        text += f". {sent} sent; the rest begins at line {report.next_line}"
         app.refuse(code, text, status, retryable=retryable)
     if report.refused:
         negative()

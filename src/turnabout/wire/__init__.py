@@ -27,6 +27,7 @@ from turnabout.wire.codec import (
     request_of,
 )
 from turnabout.wire.errors import error_body, load_error, plain_error, retry_after
+from turnabout.wire.objects import load_object, object_of
 from turnabout.wire.routes import ROUTE_OF, ROUTES, Route, status_of
 
 __all__ = [
@@ -47,11 +48,13 @@ __all__ = [
     "load_call",
     "load_error",
     "load_fields",
+    "load_object",
     "load_part",
     "load_query",
     "load_transaction",
     "load_transaction_answer",
     "load_verb",
+    "object_of",
     "plain_error",
     "request_of",
     "retry_after",

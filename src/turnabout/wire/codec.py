@@ -362,6 +362,11 @@ def _load_item(item: dict[str, Raw]) -> v.Verb[Any]:
         kind = _KINDS[msgspec.json.decode(fields.pop("verb", Raw(b'""')), type=str)]
     except (msgspec.ValidationError, KeyError) as error:
         raise UsageError(f"verb: one of {', '.join(_KINDS)}") from error
+    return load_item(kind, fields).verb
+
+
+def load_item(kind: Kind, fields: dict[str, Raw]) -> VerbItem:
+    """A verb of all its fields, those of path and query, too. Raises: UsageError."""
     plan = plan_of(kind)
     given = {
         name: msgspec.json.decode(fields.pop(name)) for name in [*plan.given] if name in fields
@@ -375,7 +380,7 @@ def _load_item(item: dict[str, Raw]) -> v.Verb[Any]:
             raise UsageError(f"{limits.shown(next(iter(fields)))} is not a field of {kind.name}")
     else:
         body = _encode(fields)
-    return _load(kind, body, given, as_text=False).verb
+    return _load(kind, body, given, as_text=False)
 
 
 _encode = msgspec.json.Encoder().encode

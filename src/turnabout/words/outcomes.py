@@ -199,9 +199,13 @@ def must_hold(answers: Sequence[Any]) -> None:
 
     Raises: Refused, if the last of these answers refuses.
     """
-    answer = answers[-1]
+    part = refusal_in(answers[-1])
+    if part is not None:
+        raise Refused(f"nothing was done, since verb {len(answers)} was refused: {part}")
+
+
+def refusal_in(answer: Any) -> Any:
+    """The first outcome in a verb's answer that refuses; None: it was carried out."""
     acked = answer.acked if isinstance(answer, Received) else answer
     parts = cast("tuple[Any, ...]", acked if isinstance(acked, tuple) else (acked,))
-    for part in parts:
-        if isinstance(part, _REFUSALS):
-            raise Refused(f"nothing was done, since verb {len(answers)} was refused: {part}")
+    return next((part for part in parts if isinstance(part, _REFUSALS)), None)
