@@ -9,7 +9,7 @@ http://host:8080              a server (`turnabout serve`), with a token if it w
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from importlib.util import find_spec
 from itertools import count
 from types import ModuleType
@@ -22,7 +22,7 @@ from turnabout.store import AsyncStore, Store
 from turnabout.words import limits
 from turnabout.words.errors import Unavailable, UsageError
 from turnabout.words.extras import install_hint
-from turnabout.words.findings import Finding
+from turnabout.words.findings import Finding, Question
 from turnabout.words.verbs import QueueList
 
 if TYPE_CHECKING:
@@ -173,9 +173,9 @@ def findings(url: str) -> Iterator[Finding]:
     return _doctor(url).findings(url)
 
 
-def counts_of(url: str, slice_: Slice) -> Iterator[Finding]:
+def counts_of(url: str, slice_: Slice, questions: Mapping[str, Question]) -> Iterator[Finding]:
     """The counts of a slice's questions. Its tables must be there: the schema is up to date."""
-    return _doctor(url).counts_of(url, slice_)
+    return _doctor(url).counts_of(url, slice_, questions)
 
 
 def _doctor(url: str) -> ModuleType:

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 import turnabout
 from tests.support.postgres import Server, migrated_url
 from turnabout.cli import main
-from turnabout.cli.doctor_words import check_of
+from turnabout.cli._check import check_of
 from turnabout.postgres import doctor
 
 pytestmark = pytest.mark.slow

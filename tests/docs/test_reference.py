@@ -20,16 +20,18 @@ from tests.docs.pages import BLOCK, ROOT
 from tests.support.each import each
 from turnabout import Policy, QueueSettings, slices
 from turnabout.cli import main
-from turnabout.cli.doctor_words import OF_PROMISES, WORDS, Words
 from turnabout.postgres.url import PostgresOptions
 from turnabout.sqlite._url import Place
 from turnabout.words import errors, limits, outcomes, policy
+from turnabout.words.findings import PROMISES, Question
 from turnabout.worker import Worker, WorkerStats
 from turnabout.worker.message import Message as WorkerMessage
 
 DOCS = ROOT / "docs"
-OF_SLICES: dict[str, Words] = {
-    name: words for module in slices.modules("checks") for name, words in module.WORDS.items()
+OF_SLICES: dict[str, Question] = {
+    name: question
+    for module in slices.modules("checks")
+    for name, question in module.QUESTIONS.items()
 }
 
 
@@ -211,11 +213,11 @@ def test_the_page_of_commands_is_fresh() -> None:
 
 def checks_of_doctor() -> set[str]:
     """The names of all findings, read from the source."""
-    makers = {"ok", "warn", "fail", "guarded"}
-    folder = Path(inspect.getfile(main.callback)).parent  # pyright: ignore[reportArgumentType]
-    names = {"fsync", "full_page_writes", "synchronous_commit"}
-    names |= {what.partition(".")[0] for what in (*WORDS, *OF_SLICES)}
-    for file in [*folder.glob("doctor*.py"), folder / "_check.py"]:
+    makers = {"ok", "warn", "fail", "judged", "of_zero", "_guarded"}
+    names = {"fsync", "full_page_writes", "synchronous_commit", "disk", *PROMISES, *OF_SLICES}
+    package = Path(turnabout.__file__).parent
+    files = [package / folder / "doctor.py" for folder in ("cli", "sqlite", "postgres")]
+    for file in [*files, package / "words" / "findings.py"]:
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 first = node.args[0] if node.args else None
@@ -236,8 +238,8 @@ def test_each_promise_has_its_check_or_a_reason() -> None:
     by = {number: set(re.findall(r"`([^`]+)`", checks)) for number, checks, _ in told}
     assert set().union(*by.values()) <= checks_of_doctor()
     assert all(by[number] or why for number, _, why in told)
-    for name, words in {**OF_PROMISES, **OF_SLICES}.items():
-        for number in re.findall(r"\(P(\d+)\)", words.bad):
+    for name, question in {**PROMISES, **OF_SLICES}.items():
+        for number in re.findall(r"\(P(\d+)\)", question.bad):
             assert name in by[number], f"{name}: P{number}"
 
 

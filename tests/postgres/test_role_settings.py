@@ -9,7 +9,7 @@ import pytest
 
 import turnabout
 from tests.sql.roles import owner, role, set_for
-from turnabout.cli.doctor_words import check_of
+from turnabout.cli._check import check_of
 from turnabout.postgres import doctor
 from turnabout.words.verbs import Send
 

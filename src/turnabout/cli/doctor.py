@@ -1,4 +1,4 @@
-"""`doctor`: is everything as it should be? Stores find facts: `doctor_words` has words."""
+"""`doctor`: is everything as it should be? What a store's file or server is asked: its `doctor`."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from importlib.util import find_spec
 from turnabout import slices
 from turnabout.cli import _places, _show
 from turnabout.cli._app import App, negative
-from turnabout.cli._check import Check, Checked, fail, ok, warn
+from turnabout.cli._check import Check, Checked, check_of, fail, ok, warn
 from turnabout.cli._declare import command
-from turnabout.cli.doctor_words import check_of
 from turnabout.words.errors import TurnaboutError
 from turnabout.words.extras import UPGRADE_HINT, install_hint
 from turnabout.words.value import replace

@@ -6,7 +6,7 @@ All counts are of one snapshot, or a send between two of them would look like da
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,13 +21,17 @@ from turnabout.statements import statements_in
 from turnabout.words.findings import (
     LEASE_OVERDUE_MS,
     Finding,
+    Question,
     QueueCounts,
     fail,
+    failed,
+    judged,
     of_counts,
     of_zero,
     ok,
     promises,
     warn,
+    way_out,
 )
 
 SQL = {
@@ -40,19 +44,42 @@ CONNECT_SECONDS: Final = 5
 NOTIFY_SECONDS = 2.0
 TRANSACTION_OLD_SECONDS = 300
 SLOT_OLD_TRANSACTIONS: Final = 1_000_000
-DURABILITY: Final = ("fsync", "full_page_writes", "synchronous_commit")
-"""Settings that decide whether what was accepted survives."""
+DURABILITY: Final = {
+    "fsync": "can damage the whole database",
+    "full_page_writes": "can damage pages",
+    "synchronous_commit": "loses the last messages that were accepted",
+}
+"""Settings that decide whether what was accepted survives; and what a power cut does without."""
+
+DEADLOCKS: Final = Question(
+    "warn",
+    "none was counted in this database (P13)",
+    "PostgreSQL has broken {number:deadlock} in this database",
+    "the server's log names the statements: Turnabout's verbs never deadlock with each other (P13)."
+    " If only `turnabout.` functions stand there, please report it",
+)
+POOLER: Final = "a transaction pooler is in front of the server"
 
 Db = psycopg.Connection[Any]
 
 
 def findings(url: str) -> Iterator[Finding]:
-    """Collect all findings about the server and the database of the URL."""
-    yield ok("psycopg", version=psycopg.__version__, libpq=psycopg.pq.version())
+    """All findings about the server and the database that the URL names."""
+    yield ok(
+        "psycopg",
+        "{version}, libpq {libpq}",
+        version=psycopg.__version__,
+        libpq=psycopg.pq.version(),
+    )
     try:
         first = _connect(url)
     except psycopg.Error as error:
-        yield fail("database.unreachable", error=str(error).strip())
+        yield fail(
+            "database",
+            "cannot be reached: {error}",
+            "is the server up, and are host, port, user and password right? Try: psql URL",
+            error=str(error).strip(),
+        )
         return
     with first:
         server = _guarded("server", lambda: _of_server(first))
@@ -64,7 +91,12 @@ def findings(url: str) -> Iterator[Finding]:
         try:
             second = _connect(url)
         except psycopg.Error as error:
-            yield warn("connections", error=str(error).strip())
+            yield warn(
+                "connections",
+                "a second one is refused: {error}",
+                "raise max_connections of the server, or the pool size of the pooler",
+                error=str(error).strip(),
+            )
         else:
             with second:
                 prepares = parse(url).prepare
@@ -74,18 +106,19 @@ def findings(url: str) -> Iterator[Finding]:
         yield from _guarded("maintenance", lambda: of_maintenance(first))
 
 
-def counts_of(url: str, slice_: Slice) -> Iterator[Finding]:
+def counts_of(url: str, slice_: Slice, questions: Mapping[str, Question]) -> Iterator[Finding]:
     """The counts of a slice's questions, which are in `doctor.sql` of its part."""
     folder = slice_.folder("postgres")
     if folder is None:
         return
-    questions = statements_in(folder / "doctor.sql")
+    statements = statements_in(folder / "doctor.sql")
 
     def run() -> Iterator[Finding]:
         with _connect(url) as db, db.transaction():
             now = _one(db, SQL["now"])
-            for name, question in questions.items():
-                yield of_zero(name, _one(db, question, now=now), "warn")
+            yield from promises(
+                lambda name: _one(db, statements[name], now=now), statements, questions
+            )
 
     yield from _guarded("database", run)
 
@@ -96,7 +129,7 @@ def _guarded(name: str, run: Callable[[], Iterator[Finding]]) -> list[Finding]:
     try:
         found.extend(run())
     except psycopg.Error as error:
-        found.append(fail(f"{name}.failed", error=str(error).strip()))
+        found.append(failed(name, error))
     return found
 
 
@@ -111,18 +144,30 @@ def _connect(url: str) -> Db:
 
 
 def _of_server(db: Db) -> Iterator[Finding]:
-    is_old = int(_setting(db, "server_version_num")) < VERSION_MIN
-    version = _setting(db, "server_version")
-    yield Finding("PostgreSQL", "fail" if is_old else "ok", {"version": version})
+    yield judged(
+        "PostgreSQL",
+        "fail",
+        "{version}",
+        "{version} is too old",
+        "Turnabout needs 14 or later: upgrade it",
+        holds=int(_setting(db, "server_version_num")) >= VERSION_MIN,
+        version=_setting(db, "server_version"),
+    )
     weak = [name for name in DURABILITY if _setting(db, name) == "off"]
     for name in weak:
-        yield warn(name)
+        text = f"is off: a power cut {DURABILITY[name]}"
+        yield warn(name, text, f"set {name} = on, unless for tests")
     if not weak:
-        yield ok("durability")
+        yield ok("durability", "fsync, full_page_writes and synchronous_commit are on")
     if _setting(db, "autovacuum") == "off":
-        yield warn("autovacuum")
+        text = "is off: dead rows pile up and receive gets slow"
+        yield warn("autovacuum", text, "set autovacuum = on")
     if _one(db, "select pg_is_in_recovery()"):
-        yield fail("primary")
+        yield fail(
+            "primary",
+            "this is a standby: it takes no sends, and where messages stand cannot be read there",
+            "use the primary's address",
+        )
 
 
 def of_transactions(db: Db) -> Iterator[Finding]:
@@ -132,23 +177,57 @@ def of_transactions(db: Db) -> Iterator[Finding]:
     if row is not None and row[4] > TRANSACTION_OLD_SECONDS:
         pid, user, program, state, seconds = row
         facts = {"pid": pid, "user": user, "program": program, "state": state}
-        found.append(warn("transactions", **facts, seconds=seconds))
+        found.append(
+            warn(
+                "transactions",
+                "process {pid} ({user:clean}, {program:clean}, {state}) has had one open for"
+                " {seconds:seconds}: dead rows cannot be vacuumed",
+                "end it if it is forgotten: select pg_terminate_backend({pid})",
+                **facts,
+                seconds=seconds,
+            )
+        )
     row = _row(db, "old slot")
     if row is not None and row[1] > SLOT_OLD_TRANSACTIONS:
-        found.append(warn("replication slots", slot=row[0], number=row[1]))
+        found.append(
+            warn(
+                "replication slots",
+                "{slot:clean} holds back {number:,} transactions",
+                "start its reader again, or drop the slot: select pg_drop_replication_slot(…)",
+                slot=row[0],
+                number=row[1],
+            )
+        )
     row = _row(db, "old prepared")
     if row is not None and row[1] > TRANSACTION_OLD_SECONDS:
-        found.append(warn("prepared transactions", transaction=row[0], seconds=row[1]))
-    yield from found or [ok("transactions")]
-    deadlocks = _one(db, SQL["deadlocks"])
-    yield Finding("deadlocks", "warn" if deadlocks else "ok", {"number": deadlocks})
+        found.append(
+            warn(
+                "prepared transactions",
+                "{transaction:clean} is {seconds:seconds} old",
+                "commit prepared or rollback prepared it",
+                transaction=row[0],
+                seconds=row[1],
+            )
+        )
+    yield from found or [ok("transactions", "none has been open for long")]
+    yield of_zero("deadlocks", _one(db, SQL["deadlocks"]), DEADLOCKS)
 
 
 def of_role(db: Db) -> Iterator[Finding]:
     """Find settings of the role that only our own connections undo."""
     found = db.execute(SQL["role settings"].encode()).fetchall()
-    said = ", ".join(f"{name} = {value}" for name, value in found)
-    yield warn("role settings", settings=said) if found else ok("role settings")
+    yield judged(
+        "role settings",
+        "warn",
+        "leave our calls alone",
+        "{settings}: connections of ours set isolation, timeouts and array_nulls for themselves."
+        " Where they cannot, behind a transaction pooler and in transactions of your own, calls"
+        " that meet or take longer are Busy, and some values are refused. What only reads, or may"
+        " read no views, cannot work",
+        "give the role other settings: alter role … set …, or reset …",
+        holds=not found,
+        settings=", ".join(f"{name} = {value}" for name, value in found),
+    )
 
 
 def of_pooler(first: Db, second: Db, *, prepares: bool = True) -> Iterator[Finding]:
@@ -165,11 +244,18 @@ def of_pooler(first: Db, second: Db, *, prepares: bool = True) -> Iterator[Findi
         other = _one(second, "select pg_backend_pid()")
         after = _process(first, name)
     if None in (before, after):
-        yield warn("pooler.forgets") if prepares else ok("pooler.forgets")
+        yield judged(
+            "pooler",
+            "warn",
+            f"{POOLER} that forgets prepared statements; the URL has prepare=off, as it must",
+            f"{POOLER}, and forgets prepared statements",
+            "add prepare=off to the URL, or set the pooler's max_prepared_statements",
+            holds=not prepares,
+        )
     elif other == before or after != before:
-        yield ok("pooler.transactions")
+        yield ok("pooler", f"{POOLER}; prepared statements work through it")
     else:
-        yield ok("pooler")
+        yield ok("pooler", "none, or one that keeps sessions")
 
 
 def _process(db: Db, name: bytes) -> int | None:
@@ -191,7 +277,15 @@ def of_listen(first: Db, second: Db) -> Iterator[Finding]:
         notes = list(first.notifies(timeout=NOTIFY_SECONDS, stop_after=1))
     finally:
         first.execute(sql.SQL("unlisten {}").format(sql.Identifier(name)))
-    yield ok("LISTEN") if notes else warn("LISTEN")
+    yield judged(
+        "LISTEN",
+        "warn",
+        "a notification arrives",
+        "no notification arrives: probably a pooler is in between",
+        "receivers poll instead, with more delay. For less, give receivers and workers a direct"
+        " address",
+        holds=bool(notes),
+    )
 
 
 def _of_database(db: Db) -> Iterator[Finding]:
@@ -213,9 +307,15 @@ def of_maintenance(db: Db) -> Iterator[Finding]:
                 db.execute(MAINTAIN, (queue,))
         except psycopg.Error as error:
             if error.sqlstate not in BUSY:
-                yield fail("maintenance.fails", queue=queue, error=error.diag.message_primary)
+                yield fail(
+                    "maintenance",
+                    "{queue:clean}: {error:clean}",
+                    "old rows stay, and receives get slower: fix what the database reports",
+                    queue=queue,
+                    error=error.diag.message_primary,
+                )
                 return
-    yield ok("maintenance")
+    yield ok("maintenance", "old rows are removed")
 
 
 def of_queues(db: Db, now: int) -> Iterator[Finding]:
@@ -230,7 +330,7 @@ def of_queues(db: Db, now: int) -> Iterator[Finding]:
         QueueCounts(name, paused, sent, finished, live, overdue, oldest and now - oldest)
         for name, paused, sent, finished, live, overdue, oldest in rows
     )
-    yield of_zero("way out", count("no queue") + count("no channel") + count("asleep"))
+    yield way_out(count("no queue") + count("no channel") + count("asleep"))
     yield from promises(count, SQL)
 
 

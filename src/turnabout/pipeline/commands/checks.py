@@ -8,19 +8,20 @@ from contextlib import closing
 
 from turnabout._connect import database
 from turnabout.cli import _show
-from turnabout.cli._check import Check, fail, ok, warn
-from turnabout.cli.doctor_words import Words, checks_of_slice
+from turnabout.cli._check import Check, checks_of_slice, fail, ok, warn
 from turnabout.pipeline import verbs as p
 from turnabout.pipeline.slice import SLICE
 from turnabout.store import Store
 from turnabout.words.errors import TurnaboutError
+from turnabout.words.findings import Question
 from turnabout.words.verbs import QueueList
 
 UNSEEN_MS = 600_000
 """A reader shows itself every third of its `leaseSeconds`, 300 unless told otherwise."""
 
-WORDS: Mapping[str, Words] = {
-    "staged": Words(
+QUESTIONS: Mapping[str, Question] = {
+    "staged": Question(
+        "warn",
         "nothing is left of failed writes of pipelines",
         "messages were staged by a pipeline more than a day ago, and never published",
         "the next batch of any sink removes them; nobody has sent them, so nothing is lost",
@@ -29,8 +30,8 @@ WORDS: Mapping[str, Words] = {
 
 
 def checks(url: str) -> Iterator[Check]:
-    """Collect findings about staged messages, subscriptions and archives."""
-    yield from checks_of_slice(url, SLICE, WORDS)
+    """All findings about staged messages, subscriptions and archives."""
+    yield from checks_of_slice(url, SLICE, QUESTIONS)
     try:
         with closing(database(url)) as store:
             yield from _subscriptions(store.run(p.SubscriptionList()))

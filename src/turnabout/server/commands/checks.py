@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from turnabout.cli._check import Check
-from turnabout.cli.doctor_words import Words, checks_of_slice
+from turnabout.cli._check import Check, checks_of_slice
 from turnabout.server.slice import SLICE
+from turnabout.words.findings import Question
 
-WORDS: Mapping[str, Words] = {
-    "namespaces": Words(
+QUESTIONS: Mapping[str, Question] = {
+    "namespaces": Question(
+        "warn",
         "all queues with a namespace belong to one that exists",
         "queues have a namespace that does not exist: no token opens them",
         "make it: `turnabout token create`, or delete them: `turnabout queue delete`",
     ),
-    "tenants": Words(
+    "tenants": Question(
+        "warn",
         "no dead letter and no schedule leads from one namespace to another (P14)",
         "queues or schedules lead from one namespace to another (P14)",
         "no token can do that, but anybody with the database's URL can: name another dead-letter"
         " queue (`turnabout queue update`), or delete the schedule, unless that is what you want",
     ),
-    "tokens": Words(
+    "tokens": Question(
+        "warn",
         "none ends within a week",
         "tokens end within a week",
         "see `turnabout token list`; make new ones in time: `turnabout token create`",
@@ -30,4 +33,4 @@ WORDS: Mapping[str, Words] = {
 
 def checks(url: str) -> Iterator[Check]:
     """All findings about namespaces and tokens."""
-    yield from checks_of_slice(url, SLICE, WORDS)
+    yield from checks_of_slice(url, SLICE, QUESTIONS)
