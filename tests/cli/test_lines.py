@@ -11,18 +11,13 @@ import time
 import pytest
 
 from tests.support.each import each
-from turnabout.cli._lines import BadLine, Format, Lines, Record, Records, Shape
+from turnabout.cli._lines import BadLine, Format, Lines, Record, Shape, records
 from turnabout.words import limits
 from turnabout.words.payload import JSON, TEXT
 
 
 def read(data: bytes, kind: Format = "text", shape: Shape | None = None) -> list[Record]:
-    return list(records(data, kind, shape))
-
-
-def records(data: bytes, kind: Format = "text", shape: Shape | None = None) -> Records:
-    lines = Lines(io.BytesIO(data), lambda: None)
-    return Records(lines, kind, shape or Shape())
+    return list(records(Lines(io.BytesIO(data), lambda: None), kind, shape or Shape()))
 
 
 def bad(data: bytes, kind: Format = "text", shape: Shape | None = None) -> tuple[int, str]:
@@ -42,9 +37,9 @@ def test_each_line_is_a_message_with_or_without_a_last_line_feed() -> None:
 
 
 def test_blank_lines_are_counted_and_keep_their_numbers() -> None:
-    reader = records(b"\none\n  \ntwo\n")
-    assert [record.line for record in reader] == [2, 4]
-    assert reader.blank == 2
+    lines = Lines(io.BytesIO(b"\none\n  \ntwo\n"), lambda: None)
+    assert [record.line for record in records(lines, "text", Shape())] == [2, 4]
+    assert (lines.blank, lines.next) == (2, 5)
 
 
 def test_a_byte_order_mark_is_no_part_of_the_first_line() -> None:
@@ -83,7 +78,7 @@ def test_a_line_over_the_limit_is_refused_before_it_is_read_to_its_end() -> None
             return b"one\n" + b"x" * (size - 4) if self.given == size else b"x" * size
 
     stream = Endless()
-    reader = Records(Lines(stream, lambda: None), "text", Shape())  # type: ignore[arg-type]
+    reader = records(Lines(stream, lambda: None), "text", Shape())  # type: ignore[arg-type]
     taken: list[Record] = []
     with pytest.raises(BadLine, match="1,048,576") as caught:
         taken.extend(reader)

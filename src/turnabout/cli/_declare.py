@@ -69,7 +69,9 @@ YES = option("--yes", "Don't ask.", bool)
 class Command(click.Command):
     """A command whose help ends with examples and with the shape of its JSON."""
 
-    def __init__(self, *words: Any, examples: Sequence[str], json: Any, **more: Any) -> None:
+    def __init__(
+        self, *words: Any, examples: Sequence[str] = (), json: Any = "", **more: Any
+    ) -> None:
         super().__init__(*words, **more)
         self.examples = tuple(examples)
         self.json = json
@@ -81,14 +83,12 @@ class Command(click.Command):
         super().format_epilog(ctx, formatter)
 
 
-class Group(click.Group):
+class Group(Command, click.Group):
     """A group of commands, listed under headings."""
 
-    def __init__(self, *words: Any, examples: Sequence[str] = (), **more: Any) -> None:
+    def __init__(self, *words: Any, **more: Any) -> None:
         super().__init__(*words, **more)
-        self.examples = tuple(examples)
         self.sections: dict[str, list[str]] = {}
-        self.params += _global_options()
 
     def add_section(self, title: str, *commands: click.Command) -> None:
         """Add commands; the help lists them in this order under this title."""
@@ -119,10 +119,6 @@ class Group(click.Group):
             ]
             with formatter.section(title):
                 formatter.write_dl(rows)
-
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        write_block(formatter, "Examples", self.examples)
-        super().format_epilog(ctx, formatter)
 
 
 class Root(Group):

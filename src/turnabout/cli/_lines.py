@@ -111,6 +111,9 @@ class Lines:
         self.bytes_read = 0
         self.number = 0
         """Of the line handed out last."""
+        self.blank = 0
+        self.next = 1
+        """The line after the last one that became a message."""
 
     def __iter__(self) -> Iterator[bytes]:
         """Each line, without its line feed."""
@@ -159,26 +162,17 @@ def _pipe_of(stream: BinaryIO) -> int | None:
         return None
 
 
-class Records:
+def records(lines: Lines, kind: Format, shape: Shape) -> Iterator[Record]:
     """The messages of a stream. Blank lines are counted and skipped."""
-
-    def __init__(self, lines: Lines, kind: Format, shape: Shape) -> None:
-        self._lines = lines
-        self._make = shape.from_json if kind == "jsonl" else shape.from_text
-        self.blank = 0
-        self.next_line = 1
-        """The line after the record handed out last."""
-
-    def __iter__(self) -> Iterator[Record]:
-        for raw in self._lines:
-            number = self._lines.number
-            line = raw.removesuffix(b"\r")
-            if not line.strip():
-                self.blank += 1
-                continue
-            try:
-                record = Record(number, self._make(line))
-            except UsageError as error:
-                raise BadLine(number, str(error)) from error
-            self.next_line = number + 1
-            yield record
+    make = shape.from_json if kind == "jsonl" else shape.from_text
+    for raw in lines:
+        line = raw.removesuffix(b"\r")
+        if not line.strip():
+            lines.blank += 1
+            continue
+        try:
+            record = Record(lines.number, make(line))
+        except UsageError as error:
+            raise BadLine(lines.number, str(error)) from error
+        lines.next = lines.number + 1
+        yield record

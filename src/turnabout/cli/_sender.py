@@ -59,16 +59,6 @@ class Full(Exception):
             self.text = f"queue {queue} {holds} its max_messages is {outcome.max_messages:,}"
 
 
-def _room(full: ChannelFull | QueueFull) -> int:
-    most = full.max_size if isinstance(full, ChannelFull) else full.max_messages
-    return max(0, most - full.size)
-
-
-def _is_for(record: Record, full: ChannelFull | QueueFull) -> bool:
-    """Whether the message takes room of what is full."""
-    return isinstance(full, QueueFull) or record.message.channel == full.channel
-
-
 @dataclass
 class RecordSender:
     """Sends batches, and keeps the report."""
@@ -92,25 +82,25 @@ class RecordSender:
     def flush(self) -> None:
         """Send what is pending, in order.
 
-        A batch is all or nothing, so when a channel is full the part before the message that does
-        not fit is sent first: then nothing after it was, and its line is where to go on.
+        A batch is all or nothing, so when a channel is full half of it is tried, down to the one
+        message that does not fit: then nothing after it was sent, and its line is where to go on.
         """
-        part = 0
+        part = len(self.pending)
         while self.pending:
-            part = part or len(self.pending)
+            part = min(part, len(self.pending))
             with unbroken():
                 outcome = self.queue.send_many(r.message for r in self.pending[:part])
                 if isinstance(outcome, Sent):
                     self._count(outcome, part)
             if isinstance(outcome, Sent):
-                part = 0
+                part *= 2
+            elif part > 1:
+                part //= 2
             elif self.when_full == "skip":
-                self._skip(outcome)
-                part = 0
+                self.report.refused += 1
+                del self.pending[0]
             else:
-                part = self._fitting(outcome, part)
-                if not part:
-                    self._stop_or_wait(outcome)
+                self._stop_or_wait(outcome)
         self._bytes = 0
 
     def _count(self, outcome: Sent, part: int) -> None:
@@ -123,29 +113,6 @@ class RecordSender:
         self._waiting_for = None
         del self.pending[:part]
         self.on_sent()
-
-    def _fitting(self, full: ChannelFull | QueueFull, part: int) -> int:
-        """How many leading messages fit; fewer than were refused, so that this comes to an end."""
-        room = _room(full)
-        for i, record in enumerate(self.pending[: part - 1]):
-            if _is_for(record, full):
-                if not room:
-                    return i
-                room -= 1
-        return part - 1
-
-    def _skip(self, full: ChannelFull | QueueFull) -> None:
-        """Drop the messages that do not fit, at least one; the others stay in order."""
-        mine = sum(_is_for(record, full) for record in self.pending)
-        room = min(_room(full), mine - 1)
-        kept: list[Record] = []
-        for record in self.pending:
-            takes = _is_for(record, full)
-            if room or not takes:
-                kept.append(record)
-                room -= takes
-        self.report.refused += len(self.pending) - len(kept)
-        self.pending[:] = kept
 
     def _stop_or_wait(self, full: ChannelFull | QueueFull) -> None:
         if self.when_full == "stop":

@@ -59,8 +59,7 @@ class VerbCommand(Command):
         def run(app: App, fields: str | None) -> None:
             _run(app, kind, fields)
 
-        shown: Any = {"help": kind.__doc__, "examples": (), "json": ""}
-        super().__init__(kind.name, callback=run, params=[fields], **shown)
+        super().__init__(kind.name, help=kind.__doc__, callback=run, params=[fields])
         self.kind = kind
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -6,6 +6,7 @@ import click
 
 from turnabout import __version__, slices
 from turnabout.cli import (
+    by_id,
     call,
     channel,
     completion,
@@ -18,7 +19,6 @@ from turnabout.cli import (
     redrive,
     schedule,
     send,
-    settle,
     stats,
     top,
     worker,
@@ -49,7 +49,7 @@ def main() -> None:
 
 
 main.add_section(
-    "Messages", send.send, receive.receive, receive.peek, settle.cancel, settle.retry, queue.purge
+    "Messages", send.send, receive.receive, receive.peek, by_id.cancel, by_id.retry, queue.purge
 )
 main.add_section("Records", history.history, redrive.redrive)
 main.add_section("Queues", queue.queue, channel.channel, policy.policy, stats.stats, top.top)

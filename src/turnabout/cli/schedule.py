@@ -195,8 +195,13 @@ def next_(app: App, name: str | None, limit: int, **given: Any) -> None:
     They are shown by the clocks of its time zone. Without a NAME, those of a schedule that is not
     set: to try what --cron says.
     """
+    zone = given["zone"]
     if name is None:
-        zone, found = given["zone"], _imagined(given, limit)
+        from turnabout.timing import first_due, upcoming
+
+        one, now = schedule_of(TRY, TRY, Outgoing(b""), **_when(given)), round(time.time() * 1000)
+        first_due(one, now, None)  # refuses what is never due
+        found = tuple(islice(upcoming(one, now), limit))
     else:
         if any(given[key] is not None for key in ("cron", "every", "at", "anchor")):
             raise click.UsageError("give a NAME or say when, not both")
@@ -304,15 +309,6 @@ def _when(given: dict[str, Any]) -> dict[str, Any]:
         "at": None if at is None else _time(at, zone),
         "anchor": 0 if anchor is None else _time(anchor, zone),
     }
-
-
-def _imagined(given: dict[str, Any], count: int) -> tuple[int, ...]:
-    """The coming due times of a schedule that nobody has set."""
-    from turnabout.timing import first_due, upcoming
-
-    one, now = schedule_of(TRY, TRY, Outgoing(b""), **_when(given)), round(time.time() * 1000)
-    first_due(one, now, None)  # refuses what is never due
-    return tuple(islice(upcoming(one, now), count))
 
 
 def _time(text: str, zone: str) -> datetime:

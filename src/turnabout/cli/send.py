@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -14,7 +14,7 @@ from turnabout.cli import _show
 from turnabout.cli._app import INTERRUPTED, NEGATIVE, USAGE, App, exit_code, negative
 from turnabout.cli._declare import argument, command, option, options
 from turnabout.cli._kinds import DURATION, HEADER, QUEUE, TIME
-from turnabout.cli._lines import BadLine, Format, Lines, Record, Records, Shape
+from turnabout.cli._lines import BadLine, Format, Lines, Record, Shape, records
 from turnabout.cli._progress import progress
 from turnabout.cli._sender import Full, RecordSender, SendReport, WhenFull, begun
 from turnabout.words import limits
@@ -135,8 +135,8 @@ def send(
     with click.open_file(path, "rb") as stream, app.queue(queue, create=True) as handle:
         sender = RecordSender(handle, batch_size, when_full, begun(queue))
         lines = Lines(cast("BinaryIO", stream), sender.flush)
-        records = Records(lines, kind, shape)
-        _send_all(app, sender, lines, records, _size_of(path) if is_file else None)
+        found = records(lines, kind, shape)
+        _send_all(app, sender, lines, found, _size_of(path) if is_file else None)
 
 
 def _format_of(name: str) -> Format:
@@ -180,7 +180,7 @@ def _send_one(app: App, name: str, message: Outgoing, when_full: WhenFull) -> No
 
 
 def _send_all(
-    app: App, sender: RecordSender, lines: Lines, records: Records, total: int | None
+    app: App, sender: RecordSender, lines: Lines, found: Iterable[Record], total: int | None
 ) -> None:
     """Send all records, and report however it ends."""
     began = time.monotonic()
@@ -192,7 +192,7 @@ def _send_all(
         sender.on_sent = lambda: bar(report.sent, lines.bytes_read)
         try:
             try:
-                for record in records:
+                for record in found:
                     sender.add(record)
             except BadLine as bad:
                 sender.flush()  # all that came before it
@@ -204,13 +204,13 @@ def _send_all(
             report.next_line = sender.pending[0].line
             problem = (full.code, f"line {report.next_line}: {full.text}", NEGATIVE)
         except (TurnaboutError, KeyboardInterrupt) as error:
-            report.next_line = sender.pending[0].line if sender.pending else records.next_line
+            report.next_line = sender.pending[0].line if sender.pending else lines.next
             if isinstance(error, TurnaboutError):
                 problem = (error.code, _with_lines(error, sender), exit_code(error))
                 retryable = error.retryable
             else:
                 problem = ("interrupted", f"stopped before line {report.next_line}", INTERRUPTED)
-    report.blank = records.blank
+    report.blank = lines.blank
     app.say(report, _summary(report, time.monotonic() - began))
     if problem is not None:
         code, text, status = problem

@@ -1,10 +1,12 @@
-"""`top`: a live table of queues and their busiest channels. Rich is loaded on a terminal only."""
+"""`top`: a live table of queues and their busiest channels."""
 
 from __future__ import annotations
 
 import itertools
+import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
@@ -19,8 +21,6 @@ from turnabout.words.entities import ChannelStats, QueueStats
 from turnabout.words.value import Value
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from turnabout import Turnabout
 
 HEADS = ("QUEUE / CHANNEL", "", *(title for title, *_ in WAITING), "SENT/S", "DONE/S", "HELD")
@@ -58,8 +58,7 @@ class TopWatch:
             counts = self._turnabout.stats()
         else:
             counts = (self._turnabout.queue(self._queue).stats(),)
-        rows = [self._row(one) for one in counts]
-        return sorted(rows, key=lambda row: -(row.queue.ready + row.queue.leased))
+        return sorted(map(self._row, counts), key=lambda row: -(row.queue.ready + row.queue.leased))
 
     def _row(self, now: QueueStats) -> TopRow:
         at = time.monotonic()
@@ -105,63 +104,51 @@ def top(
     """
     if channels is None:
         channels = 5 if queue is None else 20
-    interval = max(0.1, interval)
     is_live = _show.is_terminal() and not once and not app.as_json
     looks = 1 if once else count or (None if is_live else 1)
-    with app.open() as turnabout:
+    with app.open() as turnabout, _screen(is_live and looks is None):
         watch = TopWatch(turnabout, queue, channels)
-        if is_live:
-            _live(watch, interval, looks, app.place)
-        else:
-            _plain(app, watch, interval, looks or 1)
-
-
-def _plain(app: App, watch: TopWatch, interval: float, looks: int) -> None:
-    for number in range(looks):
-        if number:
-            time.sleep(interval)
-        rows = watch.look()
-        if app.as_json or rows:
-            look = Look(round(time.time() * 1000), tuple(rows))
-            app.say(look, _show.grid(HEADS, _cells(rows), RIGHT))
-        else:
-            _show.note("No queues yet.")
-        _show.flush()
-
-
-def _live(watch: TopWatch, interval: float, looks: int | None, place: str) -> None:
-    from rich.console import Console, Group
-    from rich.live import Live
-    from rich.text import Text
-
-    console = Console(highlight=False)
-    with Live(console=console, screen=looks is None, auto_refresh=False) as live:
         for number in itertools.count(1):
-            clock = time.strftime("%H:%M:%S")
-            title = Text(f"{place}   {clock}   every {_show.duration(interval)}   Ctrl-C ends\n")
-            live.update(Group(title, _table(watch.look(), console.height - 4)), refresh=True)
+            rows = watch.look()
+            if is_live:
+                _show.out(_picture(app.place, interval, rows))
+            elif app.as_json or rows:
+                look = Look(round(time.time() * 1000), tuple(rows))
+                app.say(look, _show.grid(HEADS, _cells(rows), RIGHT))
+            else:
+                _show.note("No queues yet.")
+            _show.flush()
             if number == looks:
                 return
-            try:
-                time.sleep(interval)
-            except KeyboardInterrupt:
-                return
+            time.sleep(max(0.1, interval))
 
 
-def _table(rows: Sequence[TopRow], height: int) -> RenderableType:
-    """The rows as a table of Rich, cut to the height of the screen."""
-    from rich.text import Text
+@contextmanager
+def _screen(is_live: bool) -> Generator[None]:
+    """The terminal's other screen, until Ctrl-C; what stood there before comes back."""
+    if not is_live:
+        yield
+        return
+    click.echo("\x1b[?1049h", nl=False)
+    try:
+        yield
+    except KeyboardInterrupt:
+        pass
+    finally:
+        click.echo("\x1b[?1049l", nl=False)
 
-    cells = _cells(rows)
-    head, *lines = _show.grid(HEADS, cells, RIGHT).splitlines()
-    table = Text.from_ansi(head)
-    for line, cell in list(zip(lines, cells, strict=True))[: max(1, height)]:
-        style = "yellow" if cell[0].startswith(" ") and cell[-1] else ""
-        table.append(f"\n{line}", style if cell[0].startswith(" ") else "bold")
-    if len(cells) > height:
-        hidden = _show.plural(len(cells) - height, "more line")
-        table.append(f"\n… {hidden}: name a QUEUE", "dim")
-    return table
+
+def _picture(place: str, interval: float, rows: Sequence[TopRow]) -> str:
+    """A cleared screen with the rows, as many as it has lines for."""
+    head, *lines = _show.grid(HEADS, _cells(rows), RIGHT).splitlines()
+    height = max(1, shutil.get_terminal_size().lines - 5)
+    every = f"every {_show.duration(interval)}   Ctrl-C ends"
+    told = [f"\x1b[H\x1b[J{place}   {time.strftime('%H:%M:%S')}   {every}", "", head]
+    told += [line if line.startswith(" ") else _show.bold(line) for line in lines[:height]]
+    if len(lines) > height:
+        more = _show.plural(len(lines) - height, "more line")
+        told.append(_show.dim(f"… {more}: name a QUEUE"))
+    return "\n".join(told)
 
 
 def _cells(rows: Sequence[TopRow]) -> list[list[str]]:
