@@ -52,7 +52,6 @@ DURABILITY: Final = {
 """Settings that decide whether what was accepted survives; and what a power cut does without."""
 
 DEADLOCKS: Final = Question(
-    "warn",
     "none was counted in this database (P13)",
     "PostgreSQL has broken {number:deadlock} in this database",
     "the server's log names the statements: Turnabout's verbs never deadlock with each other (P13)."

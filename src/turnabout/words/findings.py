@@ -21,140 +21,121 @@ _LOWERED = "expected right after a limit was lowered; otherwise please report it
 
 
 class Question(NamedTuple):
-    """A count of what must not be. `level`: how bad it is if there is one: `fail` for a promise
-    that is broken, `warn` for what somebody has to look after.
-    """
+    """A count of what must not be, and what to say if there is none, or one."""
 
-    level: Level
     good: str
     bad: str
     todo: str = REPORT
 
+    @property
+    def level(self) -> Level:
+        """How bad one is: `fail` for a promise that is broken, which nobody can do anything about
+        but report it; `warn` for what somebody has to look after.
+        """
+        return "fail" if self.todo == REPORT else "warn"
+
 
 PROMISES: Final[Mapping[str, Question]] = {
     "channels": Question(
-        "fail",
         "their counts agree with their messages",
         "the counts of {number:,} channels are wrong",
     ),
     "endings": Question(
-        "fail",
         "no message that has ended is still there (P7)",
         "messages are unfinished, although their history says that they have ended (P7)",
     ),
     "one ending": Question(
-        "fail",
         "no message of the last hour has ended twice (P1)",
         "messages of the last hour have ended twice (P1)",
     ),
     "order": Question(
-        "fail", "no FIFO channel has two leases (P9)", "FIFO channels have more than one lease (P9)"
+        "no FIFO channel has two leases (P9)", "FIFO channels have more than one lease (P9)"
     ),
     "slots": Question(
-        "warn",
         "no channel and no queue has more leases than its limit (P10)",
         "channels or queues have more leases than their limit (P10)",
         _LOWERED,
     ),
     "rates": Question(
-        "warn",
         "no channel was handed out faster than its rate (P11)",
         "channels were handed out faster than their rate (P11)",
         _LOWERED,
     ),
     "bounds": Question(
-        "warn",
         "no queue and no channel holds more than it may (P17)",
         "queues or channels hold more than max_messages or max_size (P17)",
         "sends are refused until there is room. Concurrent sends and dead letters may exceed a"
         " limit; otherwise see whether it was lowered",
     ),
     "one lease": Question(
-        "fail",
         "no message is there twice (P5)",
         "messages are there twice, so they can have two leases (P5)",
     ),
     "charges": Question(
-        "fail",
         "no delivery was charged twice (P6)",
         "messages were charged more often than delivered: a stale receipt was accepted (P6)",
     ),
     "early": Question(
-        "warn",
         "nothing was handed out or is ready before it is due (P8)",
         "messages or schedules are ahead of their time (P8)",
         "was the database's clock set back? Otherwise please report it, with this output",
     ),
     "keys": Question(
-        "fail",
         "no dedup key stands for two messages (P4)",
         "dedup keys stand for two messages (P4)",
     ),
     "cancelled": Question(
-        "fail",
         "no cancelled message waits",
         "messages wait, although they were cancelled while they were leased",
     ),
     "expiry": Question(
-        "warn",
         "nothing waits beyond its time to live",
         "messages have expired, and nobody has ended them yet (they are not handed out)",
         "any receive ends them: start a worker, or run `turnabout receive`",
     ),
     "exhausted": Question(
-        "warn",
         "no FIFO channel is stuck",
         "messages without attempts left block their FIFO channels",
         "look at them with `turnabout peek`; then `turnabout retry` or `turnabout cancel`",
     ),
     "dead letters": Question(
-        "warn",
         "all dead-letter queues exist",
         "queues name a dead-letter queue that does not exist: dead messages end in history only",
         "make it: `turnabout queue create`, or name another: `turnabout queue update`",
     ),
-    "dedup": Question(
-        "fail", "all dedup entries belong to a queue", "dedup entries belong to no queue"
-    ),
+    "dedup": Question("all dedup entries belong to a queue", "dedup entries belong to no queue"),
     "schedules": Question(
-        "warn",
         "none is overdue",
         "schedules are overdue by more than two minutes",
         "no process looks after them: start a worker or `turnabout schedule run`",
     ),
     "redrives": Question(
-        "warn",
         "none is stuck",
         "redrives run from a queue that is gone",
         "end them: `turnabout redrive cancel`",
     ),
     "retention": Question(
-        "warn",
         "history is swept",
         "queues keep history for more than a day longer than they should",
         "receivers sweep it, a share each second: start a worker for these queues",
     ),
     "events": Question(
-        "warn",
         "are swept",
         "events are older than two days",
         "receivers sweep them, a share each second: start a worker for their queues",
     ),
     "inbox": Question(
-        "warn",
         "nothing that was put there was refused",
         "rows of turnabout_inbox could not be sent; they are in turnabout_inbox_refused",
         "its column reason says why: put them right into turnabout_inbox, and delete them there",
     ),
     "unlogged tables": Question(
-        "warn",
         "hold where messages stand",
         "a crash of the server, a failover or a restore has emptied the tables that hold where"
         " messages stand, and they were not rebuilt yet",
         "the next call rebuilds them: start a worker, or run `turnabout peek` on any queue",
     ),
     "orphans": Question(
-        "warn",
         "every message is ready, scheduled or leased",
         "messages stand nowhere, so no receive finds them (a transaction that was prepared before"
         " a crash and committed after it leaves such)",
@@ -162,21 +143,18 @@ PROMISES: Final[Mapping[str, Question]] = {
         " turnabout.rescue_orphans(turnabout.clock_ms(), 0, 2147483647)",
     ),
     "entries": Question(
-        "warn",
         "no place is kept for a message that is gone",
         "places are kept for messages that are gone",
         "receivers drop them on their way; somebody has deleted messages by hand, or please report"
         " it",
     ),
     "head marks": Question(
-        "warn",
         "hide no message",
         "ready messages are hidden behind a head mark",
         "receivers lower it, once a second: start a worker, then run doctor again; if they are"
         " still hidden, please report it",
     ),
     "days": Question(
-        "warn",
         "history goes to the partition of its day",
         "rows of history of the last day have no partition of their own, and are swept one by one",
         "expected right after the first start; otherwise see what the server's log says",
@@ -188,7 +166,6 @@ that PostgreSQL alone has, `channels` and `inbox` about those of SQLite.
 
 
 WAY_OUT: Final = Question(
-    "fail",
     "receives can find every message",
     "receives cannot find {number:,} messages or channels",
 )
@@ -262,10 +239,10 @@ def promises(
 
 def of_zero(name: str, number: int, question: Question) -> Finding:
     """A count that must be zero. It stands behind the text, unless it is in it."""
-    level, good, bad, todo = question
+    good, bad, todo = question
     if "{number" not in bad:
         bad += ": {number:,}"
-    return judged(name, level, good, bad, todo, holds=not number, number=number)
+    return judged(name, question.level, good, bad, todo, holds=not number, number=number)
 
 
 def way_out(number: int) -> Finding:

@@ -21,7 +21,6 @@ UNSEEN_MS = 600_000
 
 QUESTIONS: Mapping[str, Question] = {
     "staged": Question(
-        "warn",
         "nothing is left of failed writes of pipelines",
         "messages were staged by a pipeline more than a day ago, and never published",
         "the next batch of any sink removes them; nobody has sent them, so nothing is lost",

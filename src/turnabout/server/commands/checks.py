@@ -10,20 +10,17 @@ from turnabout.words.findings import Question
 
 QUESTIONS: Mapping[str, Question] = {
     "namespaces": Question(
-        "warn",
         "all queues with a namespace belong to one that exists",
         "queues have a namespace that does not exist: no token opens them",
         "make it: `turnabout token create`, or delete them: `turnabout queue delete`",
     ),
     "tenants": Question(
-        "warn",
         "no dead letter and no schedule leads from one namespace to another (P14)",
         "queues or schedules lead from one namespace to another (P14)",
         "no token can do that, but anybody with the database's URL can: name another dead-letter"
         " queue (`turnabout queue update`), or delete the schedule, unless that is what you want",
     ),
     "tokens": Question(
-        "warn",
         "none ends within a week",
         "tokens end within a week",
         "see `turnabout token list`; make new ones in time: `turnabout token create`",
