@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from string import Formatter
 from typing import Any
 
 from turnabout.cli import _show
-from turnabout.slices import Slice
-from turnabout.words.findings import Finding, Level, Question
+from turnabout.words.findings import Finding, Level
 from turnabout.words.value import Value
 
 
@@ -29,32 +27,12 @@ class Checked(Value):
     checks: tuple[Check, ...]
 
 
-def ok(name: str, text: str) -> Check:
-    return Check(name, "ok", text, "")
-
-
-def warn(name: str, text: str, todo: str) -> Check:
-    return Check(name, "warn", text, todo)
-
-
-def fail(name: str, text: str, todo: str) -> Check:
-    return Check(name, "fail", text, todo)
-
-
 def check_of(finding: Finding) -> Check:
-    """A finding with its facts filled in."""
-    return Check(
-        finding.name,
-        finding.level,
-        *(_said(t, finding.facts) for t in (finding.text, finding.todo)),
-    )
-
-
-def checks_of_slice(url: str, slice_: Slice, questions: Mapping[str, Question]) -> Iterator[Check]:
-    """The answers to a slice's questions, whose statements are in its `doctor.sql`."""
-    from turnabout._connect import counts_of
-
-    return map(check_of, counts_of(url, slice_, questions))
+    """A finding with its facts filled in; a text without any may hold braces."""
+    told = (finding.text, finding.todo)
+    if finding.facts:
+        told = (_Facts().vformat(text, (), finding.facts) for text in told)
+    return Check(finding.name, finding.level, *told)
 
 
 class _Facts(Formatter):
@@ -68,7 +46,3 @@ class _Facts(Formatter):
         if format_spec.isalpha():
             return _show.plural(value, format_spec)
         return super().format_field(value, format_spec)
-
-
-def _said(text: str, facts: Mapping[str, Any]) -> str:
-    return _Facts().vformat(text, (), facts)

@@ -12,10 +12,11 @@ from importlib.util import find_spec
 from turnabout import slices
 from turnabout.cli import _places, _show
 from turnabout.cli._app import App, negative
-from turnabout.cli._check import Check, Checked, check_of, fail, ok, warn
+from turnabout.cli._check import Check, Checked, check_of
 from turnabout.cli._declare import command
 from turnabout.words.errors import TurnaboutError
 from turnabout.words.extras import UPGRADE_HINT, install_hint
+from turnabout.words.findings import Finding, fail, ok, warn
 from turnabout.words.value import replace
 
 _WORDS = (("fail", "failure"), ("warn", "warning"))
@@ -51,7 +52,7 @@ def doctor(app: App) -> None:
         negative()
 
 
-def _all(url: str) -> Iterator[Check]:
+def _all(url: str) -> Iterator[Finding]:
     yield ok("Turnabout", version_of("turnabout") or "from its source folder")
     yield ok("Python", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
     found = (f"{name} {version_of(name) or 'is missing'}" for name in LIBRARIES)
@@ -65,7 +66,7 @@ def _all(url: str) -> Iterator[Check]:
         yield fail("database", f"{_places.without_password(url)} is not a URL of a store", todo)
 
 
-def _database(url: str) -> Iterator[Check]:
+def _database(url: str) -> Iterator[Finding]:
     """The findings of the store's doctor, then the answers of verbs."""
     from turnabout._connect import findings
 
@@ -74,13 +75,13 @@ def _database(url: str) -> Iterator[Check]:
         return
     is_there = True
     for finding in findings(url):
-        yield check_of(finding)
+        yield finding
         is_there &= finding.name not in ("database", "primary")
     if is_there:
         yield from _schema_and_slices(url)
 
 
-def _server(url: str) -> Iterator[Check]:
+def _server(url: str) -> Iterator[Finding]:
     """Whether a server can be used; what is behind it can only be seen with the database's URL."""
     from turnabout import connect
 
@@ -99,7 +100,7 @@ def _server(url: str) -> Iterator[Check]:
     )
 
 
-def _schema_and_slices(url: str) -> Iterator[Check]:
+def _schema_and_slices(url: str) -> Iterator[Finding]:
     """Slices look by their own verbs, which an older schema does not know."""
     schema = schema_of(url)
     yield schema
@@ -108,7 +109,7 @@ def _schema_and_slices(url: str) -> Iterator[Check]:
             yield from module.checks(url)
 
 
-def schema_of(url: str) -> Check:
+def schema_of(url: str) -> Finding:
     """How far the database has come."""
     from turnabout._connect import installer
 
@@ -133,8 +134,9 @@ def version_of(name: str) -> str | None:
         return None
 
 
-def scrubbed(check: Check, url: str) -> Check:
+def scrubbed(finding: Finding, url: str) -> Check:
     """A finding without the URL's secrets, should a library have quoted one."""
+    check = check_of(finding)
     return replace(check, text=_places.scrub(check.text, url), todo=_places.scrub(check.todo, url))
 
 

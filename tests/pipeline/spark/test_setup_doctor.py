@@ -14,10 +14,10 @@ import turnabout
 from tests.support.postgres import migrated
 from turnabout._connect import database
 from turnabout.cli import main
-from turnabout.cli._check import fail
 from turnabout.pipeline.spark import doctor, java
 from turnabout.pipeline.verbs import SubscriptionList
 from turnabout.words.extras import install_hint
+from turnabout.words.findings import fail
 
 SECRET = "hush-hush"
 Run = Callable[..., Any]

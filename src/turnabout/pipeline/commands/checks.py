@@ -6,14 +6,13 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 
-from turnabout._connect import database
+from turnabout._connect import counts_of, database
 from turnabout.cli import _show
-from turnabout.cli._check import Check, checks_of_slice, fail, ok, warn
 from turnabout.pipeline import verbs as p
 from turnabout.pipeline.slice import SLICE
 from turnabout.store import Store
 from turnabout.words.errors import TurnaboutError
-from turnabout.words.findings import Question
+from turnabout.words.findings import Finding, Question, fail, ok, warn
 from turnabout.words.verbs import QueueList
 
 UNSEEN_MS = 600_000
@@ -28,9 +27,9 @@ QUESTIONS: Mapping[str, Question] = {
 }
 
 
-def checks(url: str) -> Iterator[Check]:
+def checks(url: str) -> Iterator[Finding]:
     """All findings about staged messages, subscriptions and archives."""
-    yield from checks_of_slice(url, SLICE, QUESTIONS)
+    yield from counts_of(url, SLICE, QUESTIONS)
     try:
         with closing(database(url)) as store:
             yield from _subscriptions(store.run(p.SubscriptionList()))
@@ -39,7 +38,7 @@ def checks(url: str) -> Iterator[Check]:
         yield fail("pipelines", str(error), "see what it says, then run doctor again")
 
 
-def _subscriptions(found: tuple[p.Subscription, ...]) -> Iterator[Check]:
+def _subscriptions(found: tuple[p.Subscription, ...]) -> Iterator[Finding]:
     now = time.time_ns() // 1_000_000
     lost = [one for one in found if one.messages and now - one.seen_at > UNSEEN_MS]
     for one in lost:
@@ -55,7 +54,7 @@ def _subscriptions(found: tuple[p.Subscription, ...]) -> Iterator[Check]:
         yield ok("subscriptions", text)
 
 
-def _archives(store: Store, found: tuple[p.Watermark, ...]) -> Iterator[Check]:
+def _archives(store: Store, found: tuple[p.Watermark, ...]) -> Iterator[Finding]:
     """Whether each archive reads the log before it is swept."""
     if not found:
         yield ok("archives", "none")
@@ -72,7 +71,7 @@ def _archives(store: Store, found: tuple[p.Watermark, ...]) -> Iterator[Check]:
         yield ok("archives", f"{_show.plural(len(found), 'archive')} in time")
 
 
-def _archive(store: Store, one: p.Watermark, shortest: float | None, queue: str) -> Iterator[Check]:
+def _archive(store: Store, one: p.Watermark, kept: float | None, queue: str) -> Iterator[Finding]:
     answer = store.run(p.LogNext(one.position, 1))
     behind = f"{_show.plural(one.lag, 'row')} and {_show.milliseconds(one.lag_ms)} behind"
     if isinstance(answer, p.LogLost):
@@ -89,11 +88,11 @@ def _archive(store: Store, one: p.Watermark, shortest: float | None, queue: str)
             f"{one.archive}: it is ahead of this database, as after a backup was restored",
             "see docs/how-to/archive.md: begin a new archive, under another name",
         )
-    elif shortest is not None and one.lag_ms * 2 > shortest * 1000:
+    elif kept is not None and one.lag_ms * 2 > kept * 1000:
         yield warn(
             "archives",
             f"{one.archive} is {behind}, and {queue} keeps history for "
-            f"{_show.duration(shortest)} only: what is swept first is never archived",
+            f"{_show.duration(kept)} only: what is swept first is never archived",
             "run `turnabout pipeline run archive` more often, or keep history for longer: "
             f"`turnabout queue update {queue} --history …`",
         )

@@ -9,12 +9,13 @@ from contextlib import AbstractContextManager, nullcontext
 
 from turnabout.cli import _show
 from turnabout.cli._app import App, negative
-from turnabout.cli._check import Check, Checked, fail
+from turnabout.cli._check import Check, Checked
 from turnabout.cli._declare import command
 from turnabout.cli.doctor import scrubbed, show_check
 from turnabout.pipeline import need_spark
 from turnabout.pipeline.commands.jobs import MASTER
 from turnabout.words.extras import install_hint
+from turnabout.words.findings import Finding, fail
 
 
 @command(
@@ -53,8 +54,8 @@ def doctor(app: App, master: str | None) -> None:
         negative()
 
 
-def _steps(url: str | None, master: str | None) -> Iterator[tuple[str, Callable[[], Check]]]:
-    """Checks in order, each with its title."""
+def _steps(url: str | None, master: str | None) -> Iterator[tuple[str, Callable[[], Finding]]]:
+    """What to do one after the other, and its title."""
     try:
         need_spark()
         from turnabout.pipeline.spark.doctor import Doctor

@@ -14,12 +14,12 @@ import time
 from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Final
 
-from turnabout.cli._check import Check, fail, ok
 from turnabout.cli.doctor import schema_of, version_of
 from turnabout.pipeline.spark import java
 from turnabout.pipeline.verbs import SubscriptionRelease
 from turnabout.words.errors import TurnaboutError
 from turnabout.words.extras import install_hint
+from turnabout.words.findings import Finding, fail, ok
 from turnabout.words.limits import DEAD_SUFFIX
 from turnabout.words.value import replace
 
@@ -34,7 +34,7 @@ GET_JAVA: Final = (
 INSTALL: Final = install_hint("spark")
 
 
-Step = tuple[str, Callable[[], Check]]
+Step = tuple[str, Callable[[], Finding]]
 
 
 class Doctor:
@@ -58,7 +58,7 @@ class Doctor:
         if self._is_there and self._spark is not None:
             yield "Streaming a message", self._stream
 
-    def _packages(self) -> Check:
+    def _packages(self) -> Finding:
         found = {name: version_of(name) for name in PACKAGES}
         text = ", ".join(f"{name} {number}" for name, number in found.items() if number)
         text = f"Python {platform.python_version()}, {text}"
@@ -70,7 +70,7 @@ class Doctor:
             return fail("packages", f"{text}: Spark's functions for pandas fail", todo)
         return ok("packages", text)
 
-    def _java(self) -> Check:
+    def _java(self) -> Finding:
         try:
             found = java.find()
         except java.JavaNotFound as error:
@@ -79,7 +79,7 @@ class Doctor:
         text = f"{found.version}, the one {where[found.found]}: {found.home}"
         return ok("Java", text + (" (by a launcher)" if found.lean else ""))
 
-    def _database(self) -> Check:
+    def _database(self) -> Finding:
         if self._url is None:
             return ok("database", "a temporary SQLite file; name yours with --url")
         from turnabout._connect import place
@@ -92,7 +92,7 @@ class Doctor:
         self._is_there = found.level == "ok"
         return found
 
-    def _query(self) -> Check:
+    def _query(self) -> Finding:
         started = time.monotonic()
         try:
             from turnabout.pipeline.spark.sessions import session
@@ -112,7 +112,7 @@ class Doctor:
         )
         return ok("Spark", text)
 
-    def _stream(self) -> Check:
+    def _stream(self) -> Finding:
         assert self._spark is not None
         started = time.monotonic()
         try:

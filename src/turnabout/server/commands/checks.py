@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from turnabout.cli._check import Check, checks_of_slice
+from turnabout._connect import counts_of
 from turnabout.server.slice import SLICE
-from turnabout.words.findings import Question
+from turnabout.words.findings import Finding, Question
 
 QUESTIONS: Mapping[str, Question] = {
     "namespaces": Question(
@@ -28,6 +28,6 @@ QUESTIONS: Mapping[str, Question] = {
 }
 
 
-def checks(url: str) -> Iterator[Check]:
+def checks(url: str) -> Iterator[Finding]:
     """All findings about namespaces and tokens."""
-    yield from checks_of_slice(url, SLICE, QUESTIONS)
+    yield from counts_of(url, SLICE, QUESTIONS)
