@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from turnabout.cli import queue as queue_module
-from turnabout.cli import top as top_module
+from turnabout.cli import stats as top_module
 
 
 def test_create_get_update_list(run):

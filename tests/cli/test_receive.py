@@ -85,9 +85,9 @@ def test_ack_after_printing(run, queue):
     assert (queue.stats().leased, queue.stats().done) == (0, 1)
 
 
-@pytest.mark.parametrize("ack", [(), ("--ack",)])
+@pytest.mark.parametrize("words", ["receive q", "receive q --ack", 'call receive {"queue":"q"}'])
 @pytest.mark.parametrize("error", [OSError("gone"), KeyboardInterrupt()])
-def test_what_could_not_be_printed_is_given_back(run, queue, monkeypatch, ack, error):
+def test_what_could_not_be_printed_is_given_back(run, queue, monkeypatch, words, error):
     queue.send("x")
 
     def fail() -> None:
@@ -95,10 +95,10 @@ def test_what_could_not_be_printed_is_given_back(run, queue, monkeypatch, ack, e
 
     monkeypatch.setattr(receive_module._show, "flush", fail)
     if isinstance(error, KeyboardInterrupt):
-        run("receive", "q", *ack, code=130)
+        run(*words.split(), code=130)
     else:
         with pytest.raises(OSError, match="gone"):
-            run("receive", "q", *ack)
+            run(*words.split())
     stats = queue.stats()
     assert (stats.ready, stats.leased, stats.done) == (1, 0, 0)
     (message,) = queue.peek()

@@ -144,7 +144,7 @@ def example_of(kind: Kind) -> str:
 
 
 def _run(app: App, kind: Kind, fields: str | None) -> None:
-    from turnabout.wire import ROUTE_OF, dump_answer, load_object
+    from turnabout.wire import ROUTE_OF, load_object
 
     if kind not in ROUTE_OF and _places.is_server(app.url):
         raise UsageError(f"no server carries out {kind.name}: name the database behind it")
@@ -156,11 +156,23 @@ def _run(app: App, kind: Kind, fields: str | None) -> None:
                 answer = _carry_out(turnabout.store, asked)
             except UsageError as error:
                 raise type(error)(f"line {number}: {error}" if number else str(error)) from error
-            _show.out(_json.writable(_json.one_line(dump_answer(kind, answer))))
-            _show.flush()
+            _print(turnabout.store, asked.verb, answer)
             refused = refused or refusal_in(answer) is not None
     if refused:
         negative()
+
+
+def _print(store: Any, verb: v.Verb[Any], answer: Any) -> None:
+    """Print the answer. Messages that nobody sees go to others."""
+    from turnabout.wire import dump_answer
+
+    try:
+        _show.out(_json.writable(_json.one_line(dump_answer(type(verb), answer))))
+        _show.flush()
+    except (OSError, KeyboardInterrupt):
+        if isinstance(verb, v.Receive):
+            store.run(v.Release(verb.queue, tuple(one.receipt for one in answer.deliveries)))
+        raise
 
 
 def _objects(fields: str | None) -> Iterator[tuple[int, bytes]]:

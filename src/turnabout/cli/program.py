@@ -13,14 +13,12 @@ from turnabout.cli import (
     doctor,
     history,
     migrate,
-    policy,
     queue,
     receive,
     redrive,
     schedule,
     send,
     stats,
-    top,
     worker,
 )
 from turnabout.cli._declare import Root
@@ -52,7 +50,7 @@ main.add_section(
     "Messages", send.send, receive.receive, receive.peek, by_id.cancel, by_id.retry, queue.purge
 )
 main.add_section("Records", history.history, redrive.redrive)
-main.add_section("Queues", queue.queue, channel.channel, policy.policy, stats.stats, top.top)
+main.add_section("Queues", queue.queue, channel.channel, channel.policy, stats.stats, stats.top)
 main.add_section("Schedules", schedule.schedule)
 main.add_section("Database", migrate.migrate, migrate.sql, doctor.doctor)
 main.add_section("Programs", worker.worker, call.call, completion.completion)

@@ -1,17 +1,26 @@
-"""`stats`: counts of all queues, or of one and its busiest channels."""
+"""`stats`: counts of queues and their busiest channels; and `top`, which looks again and again."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+import shutil
+import time
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import click
 
-from turnabout.cli import _json, _show
+from turnabout.cli import _show
 from turnabout.cli._app import App
 from turnabout.cli._declare import argument, command, option
-from turnabout.cli._kinds import QUEUE
+from turnabout.cli._json import items, lines
+from turnabout.cli._kinds import DURATION, QUEUE
 from turnabout.words.entities import ChannelStats, QueueStats
 from turnabout.words.value import Value
+
+if TYPE_CHECKING:
+    from turnabout import Turnabout
 
 BLOCKED = {
     "paused": "paused",
@@ -78,7 +87,7 @@ def channels_of(channels: Sequence[ChannelStats]) -> _show.Columns:
     "turnabout stats",
     "turnabout stats emails",
     "turnabout stats --json | jq '.items[] | select(.oldest_ready_seconds > 60)'",
-    json=_json.items(QueueStats),
+    json=items(QueueStats),
 )
 @argument("queue", QUEUE, required=False)
 @option("-n --channels limit", "At most this many channels.", click.IntRange(1, 1000), 20)
@@ -103,3 +112,157 @@ def stats(app: App, queue: str | None, limit: int) -> None:
     if channels:
         text += f"\n\n{_show.table(channels_of(channels), channels)}"
     app.say(QueueAndChannels(counts, tuple(channels)), text)
+
+
+# --- top ------------------------------------------------------------------------------------------
+
+HEADS = ("QUEUE / CHANNEL", "", *(title for title, *_ in WAITING), "SENT/S", "DONE/S", "HELD")
+RIGHT = range(2, len(HEADS) - 1)
+
+
+class TopRow(Value):
+    """A queue, how fast it moves, and its busiest channels."""
+
+    queue: QueueStats
+    sent_per_second: float | None
+    done_per_second: float | None
+    channels: tuple[ChannelStats, ...]
+
+
+class Look(Value):
+    """All rows at one time."""
+
+    at: int
+    queues: tuple[TopRow, ...]
+
+
+class TopWatch:
+    """Looks at the queues again and again; rates are changes since the last look."""
+
+    def __init__(self, turnabout: Turnabout, queue: str | None, channels: int) -> None:
+        self._turnabout = turnabout
+        self._queue = queue
+        self._channels = channels
+        self._before: dict[str, tuple[float, QueueStats]] = {}
+
+    def look(self) -> list[TopRow]:
+        """All rows as they are now, the busiest queues first."""
+        if self._queue is None:
+            counts = self._turnabout.stats()
+        else:
+            counts = (self._turnabout.queue(self._queue).stats(),)
+        return sorted(map(self._row, counts), key=lambda row: -(row.queue.ready + row.queue.leased))
+
+    def _row(self, now: QueueStats) -> TopRow:
+        at = time.monotonic()
+        then, before = self._before.get(now.queue, (at, now))
+        self._before[now.queue] = (at, now)
+        passed = at - then
+        channels: tuple[ChannelStats, ...] = ()
+        if self._channels and now.scheduled + now.ready + now.leased:
+            channels = self._turnabout.queue(now.queue).channels(self._channels)
+        if not passed:
+            return TopRow(now, None, None, channels)
+        sent, done = now.sent - before.sent, now.done - before.done
+        return TopRow(now, max(0, sent) / passed, max(0, done) / passed, channels)
+
+
+@command(
+    "top",
+    "turnabout top",
+    "turnabout top emails -n 20 --interval 1s",
+    "turnabout top --once",
+    "turnabout top --json --count 60 --interval 10s > load.jsonl",
+    json=lines(Look),
+)
+@argument("queue", QUEUE, required=False)
+@option("-n --channels", "Channels of each queue. [default: 5; of one queue, 20]",
+        click.IntRange(0, 1000))  # fmt: skip
+@option("--interval", "Time between two looks.", DURATION, "2s")
+@option("--count", "End after this many looks.", click.IntRange(1))
+@option("--once", "One look, as plain text.", bool)
+def top(
+    app: App,
+    queue: str | None,
+    channels: int | None,
+    interval: float,
+    count: int | None,
+    once: bool,
+) -> None:
+    """Watch all queues, or QUEUE, and their busiest channels. Ctrl-C ends.
+
+    It shows what is ready, leased and scheduled, how old the oldest ready message is, how fast it
+    moves, and what holds a channel back. Where the output is not a terminal there is one look,
+    unless --count says more.
+    """
+    if channels is None:
+        channels = 5 if queue is None else 20
+    is_live = _show.is_terminal() and not once and not app.as_json
+    looks = 1 if once else count or (None if is_live else 1)
+    with app.open() as turnabout, _screen(is_live and looks is None):
+        watch = TopWatch(turnabout, queue, channels)
+        for number in itertools.count(1):
+            rows = watch.look()
+            if is_live:
+                _show.out(_picture(app.place, interval, rows))
+            elif app.as_json or rows:
+                look = Look(round(time.time() * 1000), tuple(rows))
+                app.say(look, _show.grid(HEADS, _cells(rows), RIGHT))
+            else:
+                _show.note("No queues yet.")
+            _show.flush()
+            if number == looks:
+                return
+            time.sleep(max(0.1, interval))
+
+
+@contextmanager
+def _screen(is_live: bool) -> Generator[None]:
+    """The terminal's other screen, until Ctrl-C; what stood there before comes back."""
+    if not is_live:
+        yield
+        return
+    click.echo("\x1b[?1049h", nl=False)
+    try:
+        yield
+    except KeyboardInterrupt:
+        pass
+    finally:
+        click.echo("\x1b[?1049l", nl=False)
+
+
+def _picture(place: str, interval: float, rows: Sequence[TopRow]) -> str:
+    """A cleared screen with the rows, as many as it has lines for."""
+    head, *lines = _show.grid(HEADS, _cells(rows), RIGHT).splitlines()
+    height = max(1, shutil.get_terminal_size().lines - 5)
+    every = f"every {_show.duration(interval)}   Ctrl-C ends"
+    told = [f"\x1b[H\x1b[J{place}   {time.strftime('%H:%M:%S')}   {every}", "", head]
+    told += [line if line.startswith(" ") else _show.bold(line) for line in lines[:height]]
+    if len(lines) > height:
+        more = _show.plural(len(lines) - height, "more line")
+        told.append(_show.dim(f"… {more}: name a QUEUE"))
+    return "\n".join(told)
+
+
+def _cells(rows: Sequence[TopRow]) -> list[list[str]]:
+    lines: list[list[str]] = []
+    most_of_all = max((row.queue.ready for row in rows), default=0)
+    for row in rows:
+        rates = [_rate(row.sent_per_second), _rate(row.done_per_second)]
+        held = "paused" if row.queue.paused else ""
+        lines.append([_show.clean(row.queue.queue), *_counts(row.queue, most_of_all), *rates, held])
+        most = max((channel.ready for channel in row.channels), default=0)
+        lines += [
+            [f"  {_show.channel(one.channel)}", *_counts(one, most), "", "", blocked(one)]
+            for one in row.channels
+        ]
+    return lines
+
+
+def _counts(what: QueueStats | ChannelStats, most: int) -> list[str]:
+    cells = [_show.cell(what, of, how) for _, of, how in WAITING]
+    return [_show.bar(what.ready / most if most else 0), *cells]
+
+
+def _rate(rate: float | None) -> str:
+    return "–" if rate is None else _show.count(round(rate, 1))
