@@ -181,7 +181,9 @@ def check(words: list[str]) -> None:
         while isinstance(command, click.Group):
             if words[0] in ("-h", "--help", "--version"):
                 return
-            command = command.commands[words.pop(0)]
+            found = command.get_command(context, words.pop(0))
+            assert found is not None, words
+            command = found
         command.make_context(command.name, words, parent=context)
 
 

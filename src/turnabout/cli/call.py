@@ -112,6 +112,7 @@ class Verbs(Group):
         "jq -c '{queue: \"emails\", receipts: [.receipt]}' batch.jsonl | turnabout call ack -",
     ],
     short_help="Any verb by its name, with JSON: for programs.",
+    subcommand_metavar="VERB [JSON]",
 )
 def call() -> None:
     """Carry out one verb, as a program does over HTTP.
