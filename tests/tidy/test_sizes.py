@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.tidy.test_tree import ROOT, sources, text_of
 
 LINES_MAX = {
-    "core": 28_851,
+    "core": 28_779,
     "slice alembic": 48,
     "slice dev": 750,
     "slice django": 1_096,
@@ -20,7 +20,7 @@ LINES_MAX = {
     "slice tasks": 1_220,
     "slice testing": 149,
     "SQL": 12_556,
-    "tests": 64_696,
+    "tests": 64_701,
 }
 SLACK = 200
 """How far below its figure a part may be before the figure has to follow."""
