@@ -10,17 +10,17 @@ from pathlib import Path
 from tests.tidy.test_tree import ROOT, sources, text_of
 
 LINES_MAX = {
-    "core": 28_779,
+    "core": 28_777,
     "slice alembic": 48,
     "slice dev": 750,
     "slice django": 1_096,
-    "slice move": 1_117,
+    "slice move": 1_115,
     "slice pipeline": 9_941,
     "slice server": 9_377,
     "slice tasks": 1_220,
     "slice testing": 149,
     "SQL": 12_556,
-    "tests": 64_701,
+    "tests": 64_692,
 }
 SLACK = 200
 """How far below its figure a part may be before the figure has to follow."""

@@ -1,4 +1,4 @@
-"""What all commands share: the database of `--url`, answers as text or JSON, errors, exit codes.
+"""The common part of all commands: the database of `--url`, answers, errors, exit codes.
 
 What the exit codes mean: `program.main`. Loads click and the words; whatever is slow to load is
 imported inside the commands.

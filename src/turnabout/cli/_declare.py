@@ -1,4 +1,4 @@
-"""How commands are declared, in the core and in the slices: a command is a function.
+"""Declaring commands, in the core and in the slices: a command is a function.
 
     @queue.command("pause", "turnabout queue pause emails --reason 'it moves'", json=QueueEntry)
     @argument("queue", QUEUE)

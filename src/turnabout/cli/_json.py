@@ -108,7 +108,7 @@ def wrapped(text: str, indent: int = 2) -> list[str]:
 
 
 def notes(text: str) -> list[str]:
-    """What a reader of this form has to know."""
+    """Describe a form to its readers."""
     found = [note for note, sign in ((ABSENT, '"?'), (CONTENT, "{…}")) if sign in text]
     if '_at"' in text or '_until"' in text:
         found.append(TIMES)

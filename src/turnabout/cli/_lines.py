@@ -1,4 +1,4 @@
-"""From a stream of text or JSON lines to messages, one at a time: memory stays constant.
+"""Messages from a stream of text or JSON lines, one at a time: memory stays constant.
 
 Whatever is wrong with a line is a `BadLine` with its number, raised before anything after it is
 read.
@@ -45,7 +45,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How lines become messages: the options of `send`."""
+    """Options of `send` for making messages of lines."""
 
     channel_from: str | None = None
     dedup_key_from: str | None = None
@@ -110,7 +110,7 @@ class Lines:
             self._poll.register(self._pipe, select.POLLIN)
         self.bytes_read = 0
         self.number = 0
-        """Of the line handed out last."""
+        """Number of the last line handed out."""
         self.blank = 0
         self.next = 1
         """The line after the last one that became a message."""

@@ -31,7 +31,7 @@ class SendReport(Struct):
     duplicates: int
     """Not sent: an earlier message with the same key stands for each, and its id is named."""
     replaced: int
-    """They took the place of a waiting one."""
+    """Messages that replaced a waiting one."""
     blank: int
     first_id: int | None
     last_id: int | None

@@ -40,7 +40,7 @@ LIMITS: tuple[Row, ...] = (
     ("max_size", WHOLE_OR_NONE, "At most this many unfinished messages.", _show.count),
     ("weight", WHOLE_OR_NONE, "Messages per turn. [default: 1]", _show.count),
 )
-"""Of a policy: the field, the kind of its option, what the help says, how it shows."""
+"""Fields of a policy: each with the kind of its option, its help, and its format."""
 
 SETTINGS: tuple[Row, ...] = (
     ("lease_seconds", DURATION, "How long a delivery is held.", _show.duration),
@@ -64,7 +64,7 @@ SETTINGS: tuple[Row, ...] = (
     ("history_payload", ..., "Keep their payloads, too.", _show.yes),
     ("events", EVENT_LEVELS, "What is told of each message, for readers of events.", str),
 )
-"""Of a queue, in the same way."""
+"""Fields of a queue, in the same way."""
 
 
 def _name(field: str) -> str:
@@ -84,7 +84,7 @@ policy_options = options(*map(_option, LIMITS))
 """`--max-concurrency --rate --max-size --weight`; each takes `none`."""
 
 settings_options = options(*map(_option, SETTINGS + LIMITS))
-"""What `queue create` and `queue update` can set."""
+"""Settings that `queue create` and `queue update` can change."""
 
 
 def given(options: Mapping[str, Any]) -> dict[str, Any]:

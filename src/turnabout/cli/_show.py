@@ -1,4 +1,4 @@
-"""How things look to people: aligned tables, durations, numbers. For programs: `_json.py`.
+"""Output for people: aligned tables, durations, numbers. For programs: `_json.py`.
 
 Nothing from a queue reaches a terminal raw: a channel's name may hold escape sequences.
 """
@@ -154,7 +154,7 @@ def yes(value: bool) -> str:
 
 
 def tick(value: bool) -> str:
-    """As `yes`, where most are not."""
+    """Show `yes`, or nothing, where most are not."""
     return "yes" if value else ""
 
 
@@ -177,7 +177,7 @@ def clock_time(at: int) -> str:
 # --- tables --------------------------------------------------------------------------------------
 
 Columns = Sequence[tuple[str, str | Callable[[Any], Any], Callable[[Any], str]]]
-"""Of each column: its title; the field (`settings.fifo`), or what finds the value; how it shows."""
+"""Columns: title; field (`settings.fifo`) or function that finds the value; format."""
 
 _TO_THE_RIGHT = {count, milliseconds, duration, figure}
 

@@ -35,7 +35,7 @@ EXAMPLES: Mapping[str, Any] = {
     "schedule": "nightly",
     "which": "done",
 }
-"""What fields hold in examples."""
+"""Values of fields in examples."""
 MAKES_A_FILE = (v.Send, v.QueueCreate, v.ScheduleSet)
 EVENTS_LOOK_SECONDS = 1.0
 
@@ -44,7 +44,7 @@ Kind = type[v.Verb[Any]]
 
 @cache
 def kinds() -> Mapping[str, Kind]:
-    """All verbs by their names: those of the core, and of the slices that are here."""
+    """Collect all verbs by name: the core's, and those of the slices that are here."""
     own = [kind for module in slices.modules("verbs") for kind in module.VERBS]
     return {kind.name: kind for kind in (*v.VOCABULARY, *own)}
 

@@ -110,7 +110,7 @@ def _schema_and_slices(url: str) -> Iterator[Finding]:
 
 
 def schema_of(url: str) -> Finding:
-    """How far the database has come."""
+    """Show the database's migration state."""
     from turnabout._connect import installer
 
     try:
@@ -127,7 +127,7 @@ def schema_of(url: str) -> Finding:
 
 
 def version_of(name: str) -> str | None:
-    """Of a package; None: it is not installed."""
+    """Look up a package's version; None: it is not installed."""
     try:
         return version(name)
     except PackageNotFoundError:

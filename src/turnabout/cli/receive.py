@@ -159,7 +159,7 @@ def _story(origin: Origin) -> str:
 
 
 def attempts(one: Any) -> str:
-    """How often it was delivered, and how often that was charged."""
+    """Show the deliveries, and how many of them were charged."""
     charged = one.failures + one.crashes
     return f"{one.attempt}" + (f" ({charged} failed)" if charged else "")
 

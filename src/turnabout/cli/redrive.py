@@ -114,7 +114,7 @@ def resume(app: App, redrive_id: int) -> None:
 
 
 def _run(turnabout: Turnabout, redrive: Redrive) -> Redrive:
-    """To its end, with a bar; the total is known where nothing is filtered out."""
+    """Run a redrive to its end, with a bar; its total is known if there is no filter."""
     total: float | None = None
     if redrive.filter == EVERYTHING:
         counts = turnabout.queue(redrive.queue).stats()

@@ -105,7 +105,7 @@ def set_(app: App, name: str, queue: str, payload: str, **given: Any) -> None:
 
 
 def _told(one: Schedule) -> str:
-    """When it is due, in words."""
+    """Describe a schedule's due times in words."""
     if one.cron is not None:
         return _show.clean(f"{one.cron} ({one.zone})")
     if one.every_ms is not None:

@@ -42,7 +42,7 @@ message_options = options(
     option("--dedup-window dedup_window_seconds", "For the modes window and sliding.", DURATION),
     option("--dedup-scope", "Where it counts.", DEDUP_SCOPES),
 )
-"""What `send` and `schedule set` say of a message."""
+"""Options of a message, for `send` and `schedule set`."""
 
 
 def shape_of(given: Mapping[str, Any]) -> Shape:

@@ -41,12 +41,12 @@ class QueueAndChannels(Value):
 
 
 def queue_name(one: QueueStats) -> str:
-    """With a mark if it is paused."""
+    """Show a name, with a mark if it is paused."""
     return _show.clean(one.queue) + (" (paused)" if one.paused else "")
 
 
 def leased(one: QueueStats | ChannelStats) -> str:
-    """How many, and of how many the lease ran out."""
+    """Show a count, and how many of the leases ran out."""
     return _show.count(one.leased) + (
         f" ({_show.count(one.ran_out)} ran out)" if one.ran_out else ""
     )
@@ -130,7 +130,7 @@ class TopRow(Value):
 
 
 class Look(Value):
-    """All rows at one time."""
+    """Rows of one moment."""
 
     at: int
     queues: tuple[TopRow, ...]
@@ -146,7 +146,7 @@ class TopWatch:
         self._before: dict[str, tuple[float, QueueStats]] = {}
 
     def look(self) -> list[TopRow]:
-        """All rows as they are now, the busiest queues first."""
+        """Read all rows, the busiest queues first."""
         if self._queue is None:
             counts = self._turnabout.stats()
         else:

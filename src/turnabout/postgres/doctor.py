@@ -63,7 +63,7 @@ Db = psycopg.Connection[Any]
 
 
 def findings(url: str) -> Iterator[Finding]:
-    """All findings about the server and the database that the URL names."""
+    """Collect all findings about the server and the database of the URL."""
     yield ok(
         "psycopg",
         "{version}, libpq {libpq}",

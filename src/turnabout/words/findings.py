@@ -1,4 +1,4 @@
-"""What a store's doctor finds, in sentences whose numbers and names the command line fills in.
+"""A store's doctor: findings as sentences whose numbers and names the command line fills in.
 
 Both stores ask the same questions of their tables. Here is what the answers mean: which counts must
 agree, which must be zero, and how bad it is if they are not.
@@ -29,8 +29,8 @@ class Question(NamedTuple):
 
     @property
     def level(self) -> Level:
-        """How bad one is: `fail` for a promise that is broken, which nobody can do anything about
-        but report it; `warn` for what somebody has to look after.
+        """Level of a finding: `fail` for a broken promise, which can only be reported; `warn` for
+        what somebody has to look after.
         """
         return "fail" if self.todo == REPORT else "warn"
 
@@ -199,7 +199,7 @@ class QueueCounts(Value):
 
 
 def ok(name: str, text: str, **facts: Any) -> Finding:
-    """All is well."""
+    """Make the finding of a check that passed."""
     return Finding(name, "ok", text, "", facts)
 
 
@@ -209,7 +209,7 @@ def warn(name: str, text: str, todo: str, **facts: Any) -> Finding:
 
 
 def fail(name: str, text: str, todo: str = REPORT, **facts: Any) -> Finding:
-    """It does not work, or something is broken."""
+    """Make the finding of a failed check: it does not work, or something is broken."""
     return Finding(name, "fail", text, todo, facts)
 
 
@@ -222,7 +222,7 @@ def failed(name: str, error: Exception) -> Finding:
 def judged(
     name: str, level: Level, good: str, bad: str, todo: str, *, holds: bool, **facts: Any
 ) -> Finding:
-    """All is well if that holds; else it is as bad as that."""
+    """Make the finding of a condition, with a level for where it does not hold."""
     return Finding(name, "ok", good, "", facts) if holds else Finding(name, level, bad, todo, facts)
 
 

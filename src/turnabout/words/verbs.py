@@ -73,7 +73,7 @@ class Send(Verb[o.SendOutcome]):
 
 
 class Receive(Verb[o.Received]):
-    """Ack these first, then lease up to `max_messages`, channels in turn from `turn` on, all in one
+    """Ack `acks`, then lease up to `max_messages`, channels in turn from `turn` on, all in one
     transaction (P5 to P12). A receipt that does not hold is told, and the receive goes on.
     """
 
@@ -97,12 +97,12 @@ class Receive(Verb[o.Received]):
             limits.one_each(self.results, self.acks)
 
     def apart(self) -> tuple[Ack, Receive]:
-        """The same as two verbs."""
+        """Split it into two verbs."""
         return Ack(self.queue, self.acks, self.results), replace(self, acks=(), results=())
 
 
 class Ack(Verb[tuple[o.AckOutcome, ...]]):
-    """Done. One outcome per receipt, same order (P6, P7)."""
+    """Ack messages: they are done. One outcome per receipt, same order (P6, P7)."""
 
     scope = "consume"
     items = acked_items("receipts")
@@ -118,7 +118,7 @@ class Ack(Verb[tuple[o.AckOutcome, ...]]):
 
 
 class Defer(Verb[tuple[o.DeferOutcome, ...]]):
-    """Back for later, uncharged, with new state or the saved one."""
+    """Defer messages: they return later, uncharged, with new state or the saved one."""
 
     scope = "consume"
     items = DEFERRALS
@@ -140,7 +140,7 @@ class Fail(Verb[tuple[o.FailOutcome, ...]]):
 
 
 class Extend(Verb[tuple[o.ExtendOutcome, ...]]):
-    """Leases run for `lease_ms` from now; never shorter than they run already. A note stays with
+    """Extend leases to `lease_ms` from now; never shorten them. A note stays with
     the messages until the next one.
     """
 
@@ -154,7 +154,7 @@ class Extend(Verb[tuple[o.ExtendOutcome, ...]]):
 
 
 class Release(Verb[tuple[o.ReleaseOutcome, ...]]):
-    """Given back at once, uncharged, as at a worker's stop."""
+    """Release messages: they are back at once, uncharged, as at a worker's stop."""
 
     scope = "consume"
     items = RECEIPTS
@@ -165,7 +165,7 @@ class Release(Verb[tuple[o.ReleaseOutcome, ...]]):
 
 
 class Cancel(Verb[tuple[o.CancelOutcome, ...]]):
-    """Waiting messages end as cancelled; for leased ones the request is recorded."""
+    """Cancel waiting messages; for leased ones the request is recorded."""
 
     items = IDS
     joins = True
@@ -175,7 +175,7 @@ class Cancel(Verb[tuple[o.CancelOutcome, ...]]):
 
 
 class Retry(Verb[tuple[o.RetryOutcome, ...]]):
-    """Waiting messages are ready now, their charges forgotten."""
+    """Make waiting messages ready now, and forget their charges."""
 
     items = IDS
     notifies = Change.READY
@@ -184,7 +184,7 @@ class Retry(Verb[tuple[o.RetryOutcome, ...]]):
 
 
 class Peek(Verb[tuple[Peeked, ...]]):
-    """Unfinished messages by id, after `after_id`, of one state or channel if named."""
+    """Show unfinished messages by id, after `after_id`, of one state or channel if named."""
 
     reads = True
     pages = Pages("after_id", attrgetter("id"), attrgetter("kept_bytes"))
@@ -198,7 +198,7 @@ class Peek(Verb[tuple[Peeked, ...]]):
 
 
 class Stats(Verb[tuple[QueueStats, ...]]):
-    """Counts of one queue, or of all by name, or of all in a namespace."""
+    """Count the messages of one queue, of all by name, or of all in a namespace."""
 
     scope = "consume"
     reads = lists = True
@@ -212,7 +212,7 @@ class Stats(Verb[tuple[QueueStats, ...]]):
 
 
 class StatsOfChannels(Verb[tuple[ChannelStats, ...]]):
-    """The channels with the most unfinished messages."""
+    """List the channels with the most unfinished messages."""
 
     scope = "consume"
     reads = True
@@ -243,7 +243,7 @@ class Endings(Verb[tuple[Ending | None, ...]]):
 
 
 class History(Verb[HistoryPage]):
-    """Finished messages, the newest first, on from `cursor`."""
+    """List finished messages, the newest first, on from `cursor`."""
 
     reads = True
     queue: QueueName
@@ -268,7 +268,7 @@ class Clear(Verb[o.Cleared]):
 
 
 class Events(Verb[EventPage]):
-    """Events after `cursor`; without one no events, and the cursor of now."""
+    """List events after `cursor`; without one, none, and the cursor of now."""
 
     reads = True
     queue: QueueName
@@ -277,7 +277,7 @@ class Events(Verb[EventPage]):
 
 
 class RedriveStart(Verb[Redrive]):
-    """Note a redrive; with `dry_run` only count what it would move."""
+    """Begin a redrive; with `dry_run` only count what it would move."""
 
     notifies = Change.ANY
     queue: QueueName
@@ -306,7 +306,7 @@ class RedriveCancel(Verb[Redrive]):
 
 
 class RedriveList(Verb[tuple[Redrive, ...]]):
-    """Redrives of all queues or one, the newest first."""
+    """List redrives of all queues or one, the newest first."""
 
     reads = lists = True
     queue: QueueName | None = None
@@ -324,7 +324,7 @@ class QueueCreate(Verb[o.CreateOutcome]):
 
 
 class QueueGet(Verb[QueueEntry]):
-    """A queue with its settings."""
+    """Get a queue with its settings."""
 
     scope = "consume"
     reads = True
@@ -372,7 +372,7 @@ class PolicySet(Verb[Policy]):
 
 
 class PolicyGet(Verb[Policy]):
-    """The channel's own policy; `NO_POLICY` where it has none."""
+    """Get the channel's own policy; `NO_POLICY` if it has none."""
 
     reads = joins = True
     queue: QueueName
@@ -380,7 +380,7 @@ class PolicyGet(Verb[Policy]):
 
 
 class PolicyList(Verb[tuple[ChannelPolicy, ...]]):
-    """Channels with a policy of their own, by name."""
+    """List channels with a policy of their own, by name."""
 
     reads = True
     pages = Pages("after", attrgetter("channel"))
@@ -405,13 +405,13 @@ class ScheduleSet(Verb[ScheduleEntry]):
 
 
 class ScheduleDelete(Verb[bool]):
-    """Remove a schedule; whether it was there."""
+    """Remove a schedule; answers whether it was there."""
 
     schedule: ScheduleName
 
 
 class ScheduleList(Verb[tuple[ScheduleEntry, ...]]):
-    """Schedules by name, of one queue if named. With `due` those that are due and not paused: the
+    """List schedules by name, of one queue if named. With `due` those due and not paused: the
     one that is due longest of each namespace, then the next one of each, and so on.
     """
 
@@ -441,7 +441,7 @@ class ScheduleFire(Verb[o.FireOutcome]):
 
 
 class Maintain(Verb[None]):
-    """A bounded share of housekeeping: make ready what is due, charge leases that ran out, sweep
+    """Do a bounded share of housekeeping: make ready what is due, charge leases that ran out, sweep
     what is old, fold counters, end what has expired, take a step of each redrive.
     """
 

@@ -28,7 +28,7 @@ QUESTIONS: Mapping[str, Question] = {
 
 
 def checks(url: str) -> Iterator[Finding]:
-    """All findings about staged messages, subscriptions and archives."""
+    """Collect findings about staged messages, subscriptions and archives."""
     yield from counts_of(url, SLICE, QUESTIONS)
     try:
         with closing(database(url)) as store:

@@ -55,7 +55,7 @@ def doctor(app: App, master: str | None) -> None:
 
 
 def _steps(url: str | None, master: str | None) -> Iterator[tuple[str, Callable[[], Finding]]]:
-    """What to do one after the other, and its title."""
+    """Checks in order, each with its title."""
     try:
         need_spark()
         from turnabout.pipeline.spark.doctor import Doctor
