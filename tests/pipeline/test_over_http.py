@@ -9,7 +9,7 @@ from tests.support.each import each
 from tests.support.served import served
 from turnabout import wire
 from turnabout.pipeline import verbs as p
-from turnabout.server.auth.namespaces import NAMED, inside
+from turnabout.server.tenants.namespaces import NAMED, inside
 from turnabout.words import verbs as v
 
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from tests.server.tenants import Yard, there, ticking
-from turnabout.server import admission
+from tests.server.yard import Yard, there, ticking
 from turnabout.server.http.request_guard import RequestGuard
+from turnabout.server.tenants import admission
 from turnabout.words import verbs as v
 from turnabout.words.policy import QueueSettings
 

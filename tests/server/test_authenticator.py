@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from starlette.requests import Request
 
-from tests.server.tenants import Yard, there
+from tests.server.yard import Yard, there
 from turnabout.server.auth.authenticator import (
     CACHED_MAX,
     FOUND_SECONDS,

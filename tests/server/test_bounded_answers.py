@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from tests.server.batching_support import Watched, watched
-from tests.server.tenants import Yard, there
+from tests.server.yard import Yard, there
 from tests.support.doors import Clock
 from tests.support.each import each
 from tests.support.loops import inside
-from turnabout.server.answer_room import AnswerRoom
 from turnabout.server.app import create_app
 from turnabout.server.batching.bounded_answers import BoundedAnswers
 from turnabout.server.options import ServerOptions
+from turnabout.server.tenants.answer_room import AnswerRoom
 from turnabout.words import verbs as v
 from turnabout.words.entities import Deferral, Outgoing, Turn
 from turnabout.words.errors import Busy

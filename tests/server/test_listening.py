@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.server.running import get, running
-from tests.server.tenants import Yard, ticking
+from tests.server.yard import Yard, ticking
 from tests.support.each import each
 from turnabout.server import ServerOptions
 from turnabout.server.listening import listen

@@ -16,7 +16,7 @@ import pytest
 import turnabout.aio
 from tests.server import sights
 from tests.server.sights import Sight, looking
-from tests.server.tenants import Yard, there
+from tests.server.yard import Yard, there
 from tests.support.each import each
 from turnabout.server import ServerOptions, create_app
 from turnabout.server.http.access_log import REFUSED_LINES

@@ -8,15 +8,14 @@ from typing import Any
 import pytest
 
 from tests.server.batching_support import Watched, message, settle, watched
-from tests.server.tenants import there
+from tests.server.yard import there
 from tests.support.doors import START, Clock
 from tests.support.loops import inside
 from turnabout.server import ServerOptions
-from turnabout.server.admission import Admission
 from turnabout.server.batching import long_poll as module
 from turnabout.server.batching.long_poll import LongPoll
 from turnabout.server.batching.maintenance import Maintenance
-from turnabout.waiting.pacing import MAINTAIN_SECONDS
+from turnabout.server.tenants.admission import Admission
 from turnabout.words import outcomes as o
 from turnabout.words import verbs as v
 from turnabout.words.administration import QueuesDue

@@ -8,7 +8,7 @@ import pytest
 
 import turnabout
 from tests.server.running import running
-from tests.server.tenants import Yard, ticking
+from tests.server.yard import Yard, ticking
 from tests.support import postgres
 from tests.support.each import each
 from turnabout.server.auth import parts

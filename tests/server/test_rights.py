@@ -5,14 +5,14 @@ from typing import Any, cast
 
 import pytest
 
-from tests.server.tenants import Yard, there
+from tests.server.yard import Yard, there
 from tests.support.each import each
 from turnabout import wire
 from turnabout.server import ServerOptions
-from turnabout.server.admission import Admission
 from turnabout.server.auth.authenticator import Authenticator
 from turnabout.server.auth.authorized_store import AuthorizedStore
 from turnabout.server.auth.rights import Rights
+from turnabout.server.tenants.admission import Admission
 from turnabout.server.verbs import Scope, Token, scopes
 from turnabout.store import AsyncStore
 from turnabout.words import verbs as v

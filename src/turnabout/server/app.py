@@ -12,7 +12,6 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from turnabout.server.admission import Admission
 from turnabout.server.auth.authenticator import Authenticator
 from turnabout.server.batching.batching_store import BatchingStore
 from turnabout.server.batching.bounded_answers import BoundedAnswers
@@ -24,6 +23,7 @@ from turnabout.server.http.forwarded import Forwarded
 from turnabout.server.http.request_guard import RequestGuard
 from turnabout.server.lifecycle import Lifecycle
 from turnabout.server.options import ServerOptions
+from turnabout.server.tenants.admission import Admission
 from turnabout.store import AsyncStore
 from turnabout.wire.errors import error_body, plain_error, retry_after
 from turnabout.words.errors import TurnaboutError, Unauthorized

@@ -17,7 +17,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from turnabout import __version__
-from turnabout.server.api.metrics import check_look, measures
+from turnabout.server.api.metrics import check_look
 from turnabout.server.verbs import TokenRevoke
 from turnabout.words.errors import Disconnected, Forbidden, StorageFull, TurnaboutError, Unavailable
 
@@ -100,7 +100,7 @@ class Health:
         self._ping = HealthCheck("store", problem, time.perf_counter() - started)
 
     def _disk(self) -> HealthCheck:
-        free = measures(self._context).get("disk_free_bytes")
+        free = self._context.store.measures().get("disk_free_bytes")
         is_told = time.monotonic() - self._context.counts.full_at < FULL_SECONDS
         full = is_told or (free is not None and free < DISK_FREE_BYTES)
         return HealthCheck("disk", StorageFull.code if full else None)
@@ -147,7 +147,7 @@ def routes(context: ServerContext) -> Sequence[BaseRoute]:
                 | ({} if check.seconds is None else {"seconds": round(check.seconds, 6)})
                 for check in checks
             }
-            document["store"] = dict(measures(context))
+            document["store"] = dict(context.store.measures())
         return JSONResponse(document, 503 if found else 200)
 
     return [

@@ -215,7 +215,7 @@ class _Collector:
         for name, about in NOW.items():
             yield _gauge(name, about, now[name])
         yield _gauge("closing", "Whether the server is stopping.", context.lifecycle.leaving)
-        yield from _of_store({**measures(context), **now})
+        yield from _of_store({**context.store.measures(), **now})
 
 
 def _of_requests(counts: ServerCounts) -> Iterable[Metric]:
@@ -273,11 +273,6 @@ def _of_store(measured: Mapping[str, float]) -> Iterable[Metric]:
             yield CounterMetricFamily(f"{PREFIX}store_{name}", STORE[name], value)
         else:
             yield _gauge(f"store_{name}", STORE[name], value)
-
-
-def measures(context: ServerContext) -> Mapping[str, float]:
-    """The store's own numbers in this process."""
-    return context.store.measures()
 
 
 def _gauge(name: str, about: str, value: float) -> Metric:

@@ -18,9 +18,9 @@ from typing import Any, TypeVar
 
 from starlette.types import Scope
 
-from turnabout.server.auth.quotas import Bucket, Quotas
 from turnabout.server.auth.rights import Rights
 from turnabout.server.options import ServerOptions, is_loopback
+from turnabout.server.tenants.quotas import Bucket, Quotas
 from turnabout.server.verbs import (
     FoundToken,
     TokenCreate,

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NoReturn, TypeVar, cast
 
-from turnabout.server.admission import Admission
 from turnabout.server.auth.authenticator import Authenticator
-from turnabout.server.auth.namespaces import ANSWERS_NAME, inside, outside, outside_error
 from turnabout.server.auth.parts import part_of
-from turnabout.server.auth.quotas import BOUNDED, bounded_in
 from turnabout.server.auth.rights import Rights
 from turnabout.server.batching.long_poll import LongPoll
 from turnabout.server.lifecycle import Lifecycle
+from turnabout.server.tenants.admission import Admission
+from turnabout.server.tenants.namespaces import ANSWERS_NAME, inside, outside, outside_error
+from turnabout.server.tenants.quotas import BOUNDED, bounded_in
 from turnabout.server.verbs import Token
 from turnabout.store import AsyncStore
 from turnabout.words import verbs as v

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeVar, cast
 
-from turnabout.server.answer_room import MESSAGES_MIN, AnswerRoom
+from turnabout.server.tenants.answer_room import MESSAGES_MIN, AnswerRoom
 from turnabout.store import AsyncForwardingStore, AsyncStore
 from turnabout.words.errors import TurnaboutError
 from turnabout.words.namespaces import namespace_of

@@ -17,11 +17,11 @@ from typing import Any, TypeVar, cast
 
 from turnabout._async.receiving import StoreSource, place_of, receive_once
 from turnabout._async.shared import Shared
-from turnabout.server.admission import Admission
 from turnabout.server.batching.batching_store import BatchingStore
 from turnabout.server.batching.maintenance import Maintenance
 from turnabout.server.batching.merging import LOOKS, Mergeable
 from turnabout.server.options import ServerOptions
+from turnabout.server.tenants.admission import Admission
 from turnabout.store import AsyncForwardingStore, AsyncStore
 from turnabout.words.entities import Delivery
 from turnabout.words.errors import TurnaboutError

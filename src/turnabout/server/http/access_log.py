@@ -15,9 +15,9 @@ from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from turnabout.server.auth.quotas import Bucket
 from turnabout.server.counts import ServerCounts, template
 from turnabout.server.http.logs import scrubbed, told
+from turnabout.server.tenants.quotas import Bucket
 
 access = logging.getLogger("turnabout.server.access")
 errors = logging.getLogger("turnabout.server.error")

@@ -12,7 +12,7 @@ from starlette.types import ASGIApp
 
 from turnabout.server.counts import ServerCounts
 from turnabout.server.options import ServerOptions
-from turnabout.server.shares import Shares
+from turnabout.server.tenants.shares import Shares
 
 STARTS = 4
 """Requests that begin in one round of the loop: a millisecond's work."""

@@ -12,13 +12,13 @@ import re
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from turnabout.server.admission import Admission
 from turnabout.server.counts import ServerCounts
 from turnabout.server.http.compression import compressed, takes_gzip
 from turnabout.server.http.exchange import CUT
 from turnabout.server.http.refusals import Headers, Refusal
 from turnabout.server.lifecycle import Lifecycle
 from turnabout.server.options import ServerOptions, is_loopback
+from turnabout.server.tenants.admission import Admission
 from turnabout.words.limits import shown
 
 ALWAYS = frozenset({"/livez", "/readyz"})

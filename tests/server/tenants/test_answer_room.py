@@ -11,9 +11,9 @@ from tests.server.running import running
 from tests.server.test_long_poll_live import post, send
 from tests.support.each import each
 from tests.support.until import until
-from turnabout.server import answer_room
-from turnabout.server.answer_room import SMALL_BYTES, AnswerRoom, AnswerShare
 from turnabout.server.options import ServerOptions
+from turnabout.server.tenants import answer_room
+from turnabout.server.tenants.answer_room import SMALL_BYTES, AnswerRoom, AnswerShare
 from turnabout.words.errors import Busy
 
 MB = 1_000_000

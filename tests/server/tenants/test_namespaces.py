@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.server.tenants import Answer, Yard, texts, yard
+from tests.server.yard import Answer, Yard, texts, yard
 from tests.support import postgres
 from turnabout import wire
 from turnabout.server.auth.authorized_store import AuthorizedStore

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from tests.server.tenants import Seconds
+from tests.server.yard import Seconds
 from tests.support.each import each
-from turnabout.server.admission import Admission
 from turnabout.server.options import ServerOptions
-from turnabout.server.shares import Shares
-from turnabout.server.turns import SHARED_SECONDS, Turns, cost_of
+from turnabout.server.tenants.admission import Admission
+from turnabout.server.tenants.shares import Shares
+from turnabout.server.tenants.turns import SHARED_SECONDS, Turns, cost_of
 from turnabout.words import verbs as v
 from turnabout.words.entities import Outgoing
 from turnabout.words.errors import Busy, QuotaExceeded

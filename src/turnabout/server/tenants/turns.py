@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from turnabout.server.shares import Shares
+from turnabout.server.tenants.shares import Shares
 from turnabout.words.errors import Busy
 from turnabout.words.verbs import Receive, Verb
 

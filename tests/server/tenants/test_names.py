@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from tests.support.each import each
-from turnabout.server.auth.namespaces import (
+from turnabout.server.tenants.namespaces import (
     ANSWERS_NAME,
     CHANGES,
     NAMED,
@@ -137,7 +137,7 @@ def test_each_field_of_text_is_known_to_hold_a_name_or_not(kind):
         if str in held or Mapping in held:
             assert (name in named) != (name in innocent), (
                 f"{kind.__name__}.{name} is text: does it hold the name of a queue or schedule? "
-                "Then NAMED in server/auth/namespaces.py has to tell; else TEXTS here"
+                "Then NAMED in server/tenants/namespaces.py has to tell; else TEXTS here"
             )
         if any(part in NAMED for inner in held for part in reach(inner, set())):
             assert name in named, f"{kind.__name__}.{name} holds a value with a name in it"

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.requests import Request
 
-from tests.server.tenants import Seconds, Yard, there, ticking
+from tests.server.yard import Seconds, Yard, there, ticking
 from tests.support import postgres
 from tests.support.each import each
 from turnabout import wire
-from turnabout.server.auth.quotas import (
+from turnabout.server.tenants.quotas import (
     MEASURE_SECONDS,
     MEASURE_SHARE,
     QUIET_LOOKS,

@@ -11,10 +11,10 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 
-from turnabout.server.answer_room import MESSAGES_MIN, AnswerRoom
 from turnabout.server.options import ServerOptions
-from turnabout.server.shares import Shares
-from turnabout.server.turns import Turns
+from turnabout.server.tenants.answer_room import MESSAGES_MIN, AnswerRoom
+from turnabout.server.tenants.shares import Shares
+from turnabout.server.tenants.turns import Turns
 from turnabout.words.errors import Busy, QuotaExceeded
 
 FEW, MANY = 4, 256
