@@ -7,7 +7,7 @@ A slice is a package `turnabout/<name>/` with a module `slice.py`, which says wh
 Its parts are named, not imported: each is loaded when somebody asks for it. `slice.py` itself, and
 the package's `__init__`, import nothing but this file. The core asks for slices where it meets what
 it doesn't know: a store for a verb, an installer for steps and functions, the command line for
-commands, `doctor` for checks. So imports point from slices to the core only.
+commands, `doctor` for checks; the server, for routes. So imports point from slices to the core.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ class Slice:
     sqlite    `PROCEDURES`: one for each verb; beside them `sql/` and `migrations/`
     postgres  `CALLS`: a call for each verb, which roles that may `operate` can make, and `VIEWS`,
               which they may read; beside them `functions/` and `migrations/`
+    routes    `routes(context)`: more paths for the server, which alone loads this: it may import it
     commands  `SECTIONS`: commands by the title of their section in the help
     checks    `checks(url)`: what `doctor` asks, once the schema is there
 
@@ -42,6 +43,7 @@ class Slice:
     verbs: str | None = None
     sqlite: str | None = None
     postgres: str | None = None
+    routes: str | None = None
     commands: str | None = None
     checks: str | None = None
     revision: int = 1

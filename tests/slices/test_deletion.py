@@ -51,7 +51,7 @@ def commands(slice_: Slice) -> set[str]:
 
 
 def test_there_are_slices() -> None:
-    assert {"pipeline", "server", "move", "dev"} <= set(NAMES)
+    assert {"pipeline", "server", "compat", "dashboard", "move", "dev"} <= set(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -71,7 +71,9 @@ def test_nothing_of_the_core_names_a_slice(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_slice_takes_from_others_only_where_it_uses_them(name: str) -> None:
     """So it loads without them. Which files may take what is said in `pyproject.toml`."""
-    others = "|".join(other for other in NAMES if other != name)
+    (slice_,) = gone(name)
+    theirs = {name, "server"} if slice_.routes else {name}  # which alone loads routes
+    others = "|".join(other for other in NAMES if other not in theirs)
     found = {
         path.relative_to(ROOT).as_posix()
         for path in (PACKAGE / name).rglob("*.py")
@@ -127,6 +129,23 @@ def test_the_command_line_lacks_its_commands(tree: Tree) -> None:
             print(error.code)
     """
     assert set(tree.run("-c", textwrap.dedent(code)).split()) == ({"2"} if lacking else set())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [one.name for one in slices.found() if one.routes])
+def test_a_server_without_it_lacks_its_routes_only(name: str, tmp_path: Path) -> None:
+    code = """
+    from turnabout.server import ServerOptions, create_app
+    from turnabout.server.listening import listen, serving
+    from turnabout.sqlite.async_store import AsyncSqliteStore
+    app = create_app(AsyncSqliteStore("sqlite://"))
+    print(*sorted({route.endpoint.__module__.split(".")[1] for route in app.router.routes}))
+    with listen(ServerOptions(port=0)) as listener:
+        print(serving(ServerOptions(), listener, None).dashboard is not None)
+    """
+    there, shown = copied(tmp_path, gone(name)).run("-c", textwrap.dedent(code)).splitlines()
+    assert there.split() == sorted({"compat", "dashboard", "server"} - {name})
+    assert shown == str(name != "dashboard")
 
 
 @pytest.mark.slow

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from importlib import import_module
 
 from starlette.datastructures import State
 from starlette.exceptions import HTTPException
@@ -12,6 +10,8 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from turnabout import slices
+from turnabout.server.api import health, metrics, native
 from turnabout.server.auth.authenticator import Authenticator
 from turnabout.server.batching.batching_store import BatchingStore
 from turnabout.server.batching.bounded_answers import BoundedAnswers
@@ -28,18 +28,8 @@ from turnabout.store import AsyncStore
 from turnabout.wire.errors import error_body, plain_error, retry_after
 from turnabout.words.errors import TurnaboutError, Unauthorized
 
-Api = Callable[[ServerContext], Sequence[BaseRoute]]
-"""A function that gives the routes of an API."""
-
-APIS = (
-    "turnabout.server.api.native",
-    "turnabout.server.api.health",
-    "turnabout.server.api.metrics",
-    "turnabout.server.compat.hq",
-    "turnabout.server.compat.toxmq",
-    "turnabout.server.dashboard",
-)
-"""Modules with a function `routes`; the busiest first, as a route is looked for in this order."""
+APIS = (native, health, metrics)
+"""The busiest first, as a route is looked for in this order; then those of slices."""
 
 log = logging.getLogger("turnabout.server")
 
@@ -97,9 +87,8 @@ def create_app(store: AsyncStore, options: ServerOptions | None = None) -> Serve
         counts,
     )
     routes: list[BaseRoute] = []
-    for name in APIS:
-        api: Api = import_module(name).routes
-        routes.extend(api(context))
+    for api in (*APIS, *slices.modules("routes")):
+        routes.extend(api.routes(context))
     router = Router(routes, redirect_slashes=False, lifespan=lambda _: lifecycle.working())
     return ServerApp(router, context)
 

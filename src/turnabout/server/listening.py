@@ -11,6 +11,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+from turnabout import slices
 from turnabout.server.options import ServerOptions
 from turnabout.words.errors import Unavailable, UsageError
 from turnabout.words.value import Value
@@ -50,7 +51,8 @@ def serving(options: ServerOptions, listener: socket.socket, token: str | None) 
     elif ":" in host:
         host = f"[{host}]"
     url = f"{'https' if options.tls_cert else 'http'}://{host}:{port}"
-    return Serving(url, port, f"{url}/dashboard" if options.dashboard else None, token)
+    shown = options.dashboard and any(one.name == "dashboard" for one in slices.found())
+    return Serving(url, port, f"{url}/dashboard" if shown else None, token)
 
 
 def listen(options: ServerOptions, *, shared: bool = False) -> socket.socket:

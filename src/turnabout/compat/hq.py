@@ -18,10 +18,10 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute
 
+from turnabout.compat import answers
+from turnabout.compat.answers import FENCE, CompatError, json
+from turnabout.compat.unfenced import Unfenced, fence
 from turnabout.server.auth.authorized_store import AuthorizedStore
-from turnabout.server.compat import answers
-from turnabout.server.compat.answers import FENCE, CompatError, json
-from turnabout.server.compat.unfenced import Unfenced, fence
 from turnabout.server.context import ServerContext
 from turnabout.server.http.delivery_response import DeliveryResponse, has_gone
 from turnabout.words.entities import Failure, Outgoing, QueueEntry

@@ -8,7 +8,7 @@
 Ids of messages are written `<id 1>`, in the order in which they come up, and stand for the real
 ones in requests. Times need no such thing: the clock is the test's.
 
-`python -m tests.server.compat.transcript` writes all answers anew; read what has changed.
+`python -m tests.compat.transcript` writes all answers anew; read what has changed.
 """
 
 import http.client

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.each import each
 from turnabout import UsageError
-from turnabout.server.compat.filters import parse
+from turnabout.compat.filters import parse
 
 DOCUMENT = {
     "attempts": 2,

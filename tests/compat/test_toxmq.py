@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.server.compat.conftest import Place
+from tests.compat.conftest import Place
 
 pytestmark = pytest.mark.slow
 

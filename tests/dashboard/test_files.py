@@ -7,12 +7,12 @@ from pathlib import Path
 import httpx2
 import pytest
 
-import turnabout.server.dashboard
+import turnabout.dashboard
 from tests.support.each import each
 from tests.support.served import WIDE, served
 from turnabout.server import ServerOptions
 
-STATIC = Path(turnabout.server.dashboard.__file__).parent / "static"
+STATIC = Path(turnabout.dashboard.__file__).parent / "static"
 
 
 @pytest.fixture(scope="module")

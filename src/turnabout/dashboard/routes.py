@@ -1,4 +1,4 @@
-"""The dashboard: one page of our own HTML, CSS and JavaScript, which speaks `/v1` like anybody.
+"""Serves the dashboard's files: one page, which speaks `/v1` like anybody.
 
 The files are the same for all and hold no data, so they need no token; what they show does.
 """
@@ -73,7 +73,7 @@ def routes(context: ServerContext) -> Sequence[BaseRoute]:
 def _read() -> dict[str, _StaticFile]:
     """All files, read once; a name that is not among them is nothing."""
     found: dict[str, _StaticFile] = {}
-    for entry in files(__name__).joinpath("static").iterdir():
+    for entry in files("turnabout.dashboard").joinpath("static").iterdir():
         kind = _KINDS.get(entry.name.rpartition(".")[2])
         if kind is not None:
             body = entry.read_bytes()

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.server.compat.conftest import Place
-from tests.server.compat.transcript import FOLDER, Player
+from tests.compat.conftest import Place
+from tests.compat.transcript import FOLDER, Player
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.txt")), ids=lambda path: path.stem)
@@ -21,8 +21,8 @@ def test_a_wrong_answer_is_seen(place: Place) -> None:
 
 
 def test_every_route_is_in_a_transcript() -> None:
+    from turnabout.compat import hq, toxmq
     from turnabout.server import create_app
-    from turnabout.server.compat import hq, toxmq
     from turnabout.sqlite.async_store import AsyncSqliteStore
 
     context = create_app(AsyncSqliteStore("sqlite://")).state.context

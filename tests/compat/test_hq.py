@@ -5,7 +5,7 @@ import uuid
 
 import pytest
 
-from tests.server.compat.conftest import Place
+from tests.compat.conftest import Place
 from tests.support.each import each
 
 pytestmark = pytest.mark.slow

@@ -16,11 +16,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
+from turnabout.compat import answers, filters
+from turnabout.compat.answers import FENCE, CompatError, json, text
+from turnabout.compat.unfenced import Unfenced, fence
 from turnabout.server.api.health import Health, problems
 from turnabout.server.auth.authorized_store import AuthorizedStore
-from turnabout.server.compat import answers, filters
-from turnabout.server.compat.answers import FENCE, CompatError, json, text
-from turnabout.server.compat.unfenced import Unfenced, fence
 from turnabout.server.context import ServerContext
 from turnabout.server.http.delivery_response import DeliveryResponse, has_gone
 from turnabout.wire import listed
