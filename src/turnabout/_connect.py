@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterator, Mapping
 from importlib.util import find_spec
 from itertools import count
 from types import ModuleType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 from urllib.parse import urlsplit
 
+from turnabout import slices
 from turnabout._sync import Turnabout
 from turnabout.slices import Slice
 from turnabout.store import AsyncStore, Store
@@ -27,7 +28,9 @@ from turnabout.words.verbs import QueueList
 
 if TYPE_CHECKING:
     from turnabout._async import AsyncTurnabout
-    from turnabout.tracing import Tracing
+
+Tracing = Literal["off", "link", "parent"]
+"""How a handler's span stands to the sender's: linked, in a trace of its own, or its child."""
 
 Clock = Callable[[], int]
 """Milliseconds since 1970; given by tests. Unless given, time is the database's."""
@@ -57,12 +60,10 @@ def connect(
             worker's handler is in a trace of its own, linked to the sender's, or in the sender's.
     Raises: UsageError for a URL that names no store; Forbidden, Unavailable, WrongVersion.
     """
-    if tracing == "off":
-        return Turnabout(_store(url, clock, token), max_payload_bytes=max_payload_bytes)
-    from turnabout.tracing import TracedStore, spans
-
-    made = spans(tracing, url)
-    store = TracedStore(_store(url, clock, token), made)
+    spans = _spans(tracing, url)  # or refused before a file is made
+    store = _store(url, clock, token)
+    if spans is not None:
+        store = spans.traced(store)
     return Turnabout(store, max_payload_bytes=max_payload_bytes)
 
 
@@ -77,11 +78,10 @@ def connect_async(
     """`connect` for asyncio, for an `async with` block. Opens nothing until the first call."""
     from turnabout._async import AsyncTurnabout
 
+    spans = _spans(tracing, url)
     store = _async_store(url, clock, token)  # opens nothing yet
-    if tracing != "off":
-        from turnabout.tracing import AsyncTracedStore, spans
-
-        store = AsyncTracedStore(store, spans(tracing, url))
+    if spans is not None:
+        store = spans.traced_async(store)
     return AsyncTurnabout(store, max_payload_bytes=max_payload_bytes)
 
 
@@ -107,6 +107,21 @@ def place(url: str) -> tuple[Literal["sqlite", "postgresql"], str]:
     from turnabout.postgres.url import parse
 
     return kind, parse(url).conninfo
+
+
+def tracing_slice() -> ModuleType:
+    """The part of a slice that traces. Raises: UsageError where there is none."""
+    for module in slices.modules("tracing"):
+        return module
+    raise UsageError("this installation lacks what traces: leave `tracing` out")
+
+
+def _spans(tracing: Tracing, url: str) -> Any:
+    """What makes the spans; None: nobody asked for any. Raises: UsageError."""
+    limits.choice(tracing, "tracing", get_args(Tracing))
+    if tracing == "off":
+        return None
+    return tracing_slice().Spans(parent=tracing == "parent", url=url)
 
 
 def _store(url: str, clock: Clock | None, token: str | None) -> Store:

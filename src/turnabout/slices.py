@@ -31,6 +31,7 @@ class Slice:
     postgres  `CALLS`: a call for each verb, which roles that may `operate` can make, and `VIEWS`,
               which they may read; beside them `functions/` and `migrations/`
     routes    `routes(context)`: more paths for the server, which alone loads this: it may import it
+    tracing   `Spans`, for `connect(tracing=…)`, and `SpansOnBehalf`, for a server
     commands  `SECTIONS`: commands by the title of their section in the help
     checks    `checks(url)`: what `doctor` asks, once the schema is there
 
@@ -44,6 +45,7 @@ class Slice:
     sqlite: str | None = None
     postgres: str | None = None
     routes: str | None = None
+    tracing: str | None = None
     commands: str | None = None
     checks: str | None = None
     revision: int = 1

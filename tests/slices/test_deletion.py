@@ -51,7 +51,7 @@ def commands(slice_: Slice) -> set[str]:
 
 
 def test_there_are_slices() -> None:
-    assert {"pipeline", "server", "compat", "dashboard", "move", "dev"} <= set(NAMES)
+    assert {"pipeline", "server", "compat", "dashboard", "otel", "move", "dev"} <= set(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -146,6 +146,19 @@ def test_a_server_without_it_lacks_its_routes_only(name: str, tmp_path: Path) ->
     there, shown = copied(tmp_path, gone(name)).run("-c", textwrap.dedent(code)).splitlines()
     assert there.split() == sorted({"compat", "dashboard", "server"} - {name})
     assert shown == str(name != "dashboard")
+
+
+@pytest.mark.slow
+def test_without_the_slice_that_traces_nothing_does(tmp_path: Path) -> None:
+    code = """
+    import turnabout
+    try:
+        turnabout.connect("sqlite:///x.db", tracing="link")
+    except turnabout.UsageError as error:
+        print(error)
+    """
+    said = copied(tmp_path, gone("otel")).run("-c", textwrap.dedent(code))
+    assert "lacks what traces" in said
 
 
 @pytest.mark.slow

@@ -10,15 +10,16 @@ from pathlib import Path
 from tests.tidy.test_tree import ROOT, sources, text_of
 
 LINES_MAX = {
-    "core": 28_777,
+    "core": 28_452,
     "slice alembic": 48,
     "slice compat": 935,
     "slice dashboard": 96,
     "slice dev": 750,
     "slice django": 1_096,
-    "slice move": 1_115,
+    "slice move": 1_117,
+    "slice otel": 516,
     "slice pipeline": 9_941,
-    "slice server": 8_361,
+    "slice server": 8_274,
     "slice tasks": 1_220,
     "slice testing": 149,
     "SQL": 12_556,

@@ -11,14 +11,15 @@ from starlette.routing import BaseRoute, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from turnabout import slices
+from turnabout._connect import tracing_slice
 from turnabout.server.api import health, metrics, native
 from turnabout.server.auth.authenticator import Authenticator
 from turnabout.server.batching.batching_store import BatchingStore
 from turnabout.server.batching.bounded_answers import BoundedAnswers
 from turnabout.server.batching.long_poll import LongPoll
 from turnabout.server.context import ServerContext
-from turnabout.server.counts import CountingStore, ServerCounts
-from turnabout.server.http.access_log import AccessLog
+from turnabout.server.counts import CountingStore, ServerCounts, template
+from turnabout.server.http.access_log import AccessLog, shown_path
 from turnabout.server.http.forwarded import Forwarded
 from turnabout.server.http.request_guard import RequestGuard
 from turnabout.server.lifecycle import Lifecycle
@@ -47,9 +48,8 @@ class ServerApp:
         app: ASGIApp = Errors(router)
         app = RequestGuard(app, options, context.admission, context.lifecycle, counts)
         if options.tracing:
-            from turnabout.server.http.spans import RequestSpans
-
-            app = RequestSpans(app)
+            of_requests = tracing_slice().SpansOnBehalf.of_requests
+            app = of_requests(app, template=template, shown=shown_path)
         app = AccessLog(app, counts, logs_all=options.access_log)
         proxies = options.trusted_proxies
         self._outermost: ASGIApp = Forwarded(app, proxies) if proxies else app
@@ -78,7 +78,7 @@ def create_app(store: AsyncStore, options: ServerOptions | None = None) -> Serve
     lifecycle.background += [long_poll.maintenance.run, long_poll.maintenance.run_redrives]
     context = ServerContext(
         store,
-        _traced(merged) if options.tracing else merged,
+        tracing_slice().SpansOnBehalf().traced_async(merged) if options.tracing else merged,
         long_poll,
         authenticator,
         lifecycle,
@@ -91,13 +91,6 @@ def create_app(store: AsyncStore, options: ServerOptions | None = None) -> Serve
         routes.extend(api.routes(context))
     router = Router(routes, redirect_slashes=False, lifespan=lambda _: lifecycle.working())
     return ServerApp(router, context)
-
-
-def _traced(store: AsyncStore) -> AsyncStore:
-    """Messages of clients that send no trace context get that of their request."""
-    from turnabout.tracing import AsyncTracedStore, SpansOnBehalf
-
-    return AsyncTracedStore(store, SpansOnBehalf(parent=False, url=""))
 
 
 # --- errors --------------------------------------------------------------------------------------

@@ -17,11 +17,11 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator
 from functools import partial
+from typing import Any
 
 from turnabout._async import AsyncMessage as PlainMessage
 from turnabout._async import AsyncQueue
 from turnabout._sync import Queue
-from turnabout.tracing import AsyncTracedStore
 from turnabout.words.batch import Batch
 from turnabout.words.entities import Delivery
 from turnabout.words.errors import QueueNotFound, Unavailable, Uncertain
@@ -72,8 +72,7 @@ class Consumer:
         self._run = run
         self._async_queue, self._sync_queue = inner
         self._queue = run.turnabout.queue(job.queue)
-        store = run.turnabout.store
-        self._spans = store.spans if isinstance(store, AsyncTracedStore) else None
+        self._spans: Any = getattr(run.turnabout.store, "spans", None)  # if it is traced
         self._settler = Settler(self._queue, self._told, run.broken, self.wake)
         self._waiting: deque[tuple[Lease, Delivery]] = deque()
         self._tasks: dict[Lease, asyncio.Task[End]] = {}

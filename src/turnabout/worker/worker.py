@@ -7,10 +7,10 @@ import contextlib
 import inspect
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 from turnabout._async import AsyncTurnabout
-from turnabout._connect import connect_async
+from turnabout._connect import Tracing, connect_async
 from turnabout.words import limits
 from turnabout.words.entities import QueueStats
 from turnabout.words.errors import UsageError
@@ -19,9 +19,6 @@ from turnabout.worker.job import AsyncHandler, Job, SyncHandler, WorkerStats
 from turnabout.worker.loop import ConsumerOptions
 from turnabout.worker.message import AsyncMessage, Message
 from turnabout.worker.run import Run, signals_to
-
-if TYPE_CHECKING:
-    from turnabout.tracing import Tracing
 
 H = TypeVar(
     "H",

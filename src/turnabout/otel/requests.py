@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from opentelemetry import context, propagate, trace
 from opentelemetry.context import Context
 from opentelemetry.trace import SpanKind, StatusCode
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from turnabout import __version__
-from turnabout.server.counts import METHODS, template
-from turnabout.server.http.access_log import shown_path
 
+METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
 PROBES = frozenset({"/livez", "/readyz", "/healthz", "/metrics"})
 _CARRIED = frozenset({b"traceparent", b"tracestate", b"baggage"})
 
 
 class RequestSpans:
-    """A layer of the app. What runs inside it is a child of the request's span."""
+    """A layer of the app. What runs inside it is a child of the request's span.
 
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
+    template: of the route that took a request. shown: a path as it may be shown.
+    """
+
+    def __init__(
+        self, app: ASGIApp, template: Callable[[Scope], str], shown: Callable[[str], str]
+    ) -> None:
+        self.app, self._template, self._shown = app, template, shown
         self._tracer = trace.get_tracer("turnabout.server", __version__)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -47,10 +53,10 @@ class RequestSpans:
             span.set_status(StatusCode.ERROR)
             raise
         finally:
-            route = template(scope)
+            route = self._template(scope)
             span.update_name(f"{method} {route}")
             span.set_attributes({"http.request.method": method, "http.route": route})
-            span.set_attributes(_attributes(scope))
+            span.set_attributes({"url.path": self._shown(scope["path"]), **_attributes(scope)})
             context.detach(token)
             span.end()
 
@@ -61,7 +67,6 @@ def _attributes(scope: Scope) -> dict[str, str | int]:
     Source: OpenTelemetry's semantic conventions for HTTP, 1.44.
     """
     found: dict[str, str | int] = {
-        "url.path": shown_path(scope["path"]),
         "url.scheme": scope["scheme"],
         "network.protocol.version": scope["http_version"],
     }

@@ -22,7 +22,7 @@ import turnabout.aio
 from tests.server.running import get, request, running
 from tests.support.each import each
 from tests.support.postgres import migrated
-from turnabout import tracing
+from turnabout.otel import tracing
 from turnabout.server import ServerOptions
 from turnabout.worker import Defer, Worker
 
@@ -143,7 +143,7 @@ def test_a_message_s_way_is_linked_on_postgresql(walk: Callable[[str], None]) ->
     ],
 )
 def test_a_span_names_the_server(url: str, place: dict[str, Any]) -> None:
-    assert tracing.spans("link", url)._place == place
+    assert tracing.Spans(parent=False, url=url)._place == place
 
 
 def test_a_receive_that_finds_nothing_leaves_no_span(url: str) -> None:
@@ -255,7 +255,7 @@ def test_off_loads_nothing() -> None:
         "import turnabout, sys\n"
         "mq = turnabout.connect('sqlite://'); mq.queue('q').send(1); mq.close()\n"
         "assert not any(name.startswith('opentelemetry') for name in sys.modules)\n"
-        "assert 'turnabout.tracing' not in sys.modules\n"
+        "assert 'turnabout.otel.tracing' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import parse_qsl, urlsplit
 
 from turnabout.store import (
@@ -38,12 +38,9 @@ from turnabout.words.verbs import Receive, Send, Verb
 if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.trace import Link, Span, SpanContext
+    from starlette.types import ASGIApp
 
 A = TypeVar("A")
-
-Tracing = Literal["off", "link", "parent"]
-"""How a handler's span stands to the sender's: linked, in a trace of its own, or its child."""
-CHOICES: tuple[Tracing, ...] = ("link", "parent", "off")
 
 SYSTEM = "turnabout"
 REMEMBERED_MAX = 10_000
@@ -107,6 +104,14 @@ class Spans:
         self._parent = parent
         self._place = _place(url)
         self._senders: OrderedDict[tuple[str, Receipt], SpanContext] = OrderedDict()
+
+    def traced(self, store: Store) -> Store:
+        """A store in front of that one."""
+        return TracedStore(store, self)
+
+    def traced_async(self, store: AsyncStore) -> AsyncStore:
+        """The same for asyncio callers."""
+        return AsyncTracedStore(store, self)
 
     # --- verbs -----------------------------------------------------------------------------------
 
@@ -245,6 +250,16 @@ class SpansOnBehalf(Spans):
     in those of the requests.
     """
 
+    def __init__(self) -> None:
+        super().__init__(parent=False, url="")
+
+    @staticmethod
+    def of_requests(app: ASGIApp, **known: Callable[[Any], str]) -> ASGIApp:
+        """A layer around the app: see `RequestSpans`."""
+        from turnabout.otel.requests import RequestSpans
+
+        return RequestSpans(app, **known)
+
     def begin(self, verb: Verb[Any]) -> _Step | None:
         """A step for such a send."""
         if isinstance(verb, Send) and any(not self._context(m.headers) for m in verb.messages):
@@ -319,12 +334,6 @@ class AsyncTracedStore(AsyncForwardingStore):
     def within(self, connection: object) -> AsyncJoined:
         """As the store's, traced too."""
         return cast("AsyncJoined", AsyncTracedStore(self._store.within(connection), self.spans))
-
-
-def spans(tracing: Tracing, url: str) -> Spans:
-    """The maker of spans. Raises: UsageError for another word, and without OpenTelemetry."""
-    limits.choice(tracing, "tracing", CHOICES)
-    return Spans(parent=tracing == "parent", url=url)
 
 
 def context_headers() -> Mapping[str, str]:

@@ -1,0 +1,5 @@
+"""What tracing brings: see `turnabout.slices`."""
+
+from turnabout.slices import Slice
+
+SLICE = Slice("otel", tracing="turnabout.otel.tracing")
