@@ -76,8 +76,8 @@ def server() -> Iterator[Running]:
         yield running_server
 
 
-def refused(server: Running, limit: str) -> int:
-    return server.context.counts.refusals[limit]
+def refused(server: Running, limit: str) -> float:
+    return server.counted("refusals_total", limit=limit)
 
 
 # --- the head ------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from turnabout.server.batching import long_poll as module
 from turnabout.server.batching.long_poll import LongPoll
 from turnabout.server.batching.maintenance import Maintenance
 from turnabout.server.tenants.admission import Admission
+from turnabout.waiting.pacing import MAINTAIN_SECONDS
 from turnabout.words import outcomes as o
 from turnabout.words import verbs as v
 from turnabout.words.administration import QueuesDue

@@ -13,9 +13,8 @@ import turnabout
 from tests.server.running import get, running
 from tests.server.sights import AWAY, Sight, looking
 from tests.support.postgres import migrated
-from turnabout.server import ServerOptions, counts
+from turnabout.server import ServerOptions
 from turnabout.server.api import metrics
-from turnabout.server.counts import BUCKETS, Histogram
 from turnabout.server.verbs import TokenRevoke
 from turnabout.words import verbs as v
 from turnabout.words.administration import Totals
@@ -233,17 +232,6 @@ async def test_names_and_types_are_prometheus_s(sight: Sight) -> None:
     assert all(OURS.fullmatch(family.name) and family.documentation for family in families)
     assert all(family.type != "unknown" for family in families)
     assert len({family.name for family in families}) == len(families)
-
-
-def test_a_bucket_holds_what_took_so_long_or_less() -> None:
-    histogram = Histogram()
-    for seconds in (0.0, 0.001, 0.0011, 60.0, 61.0):
-        histogram.observe(seconds)
-    assert histogram.buckets[0] == 2
-    assert histogram.buckets[1] == 1
-    assert histogram.buckets[-2:] == [1, 1]
-    assert len(histogram.buckets) == len(counts.BUCKETS) + 1
-    assert list(BUCKETS) == sorted(BUCKETS)
 
 
 @pytest.mark.slow

@@ -3,36 +3,42 @@
 import os
 import re
 import signal
+from functools import partial
 from pathlib import Path
 
 import pytest
+from prometheus_client import values
+from prometheus_client.multiprocess import mark_process_dead
 
 from tests.server.process import Process, post_once, process
 from tests.server.running import Client, get
 from tests.server.test_serve import MESSAGES
 from tests.support.until import until
+from turnabout.server.api import metrics
 from turnabout.server.counts import ServerCounts
-from turnabout.server.shared_counts import SharedCounts
 
 
-def test_counts_of_all_processes_are_one_and_never_fall(tmp_path: Path) -> None:
-    others = [ServerCounts(), ServerCounts()]
-    for seconds, counts in enumerate(others, 1):
-        counts.request("/v1", "GET", 200, seconds)
-        counts.verb_errors["send", "busy"] += 1
-        counts.messages["sent"] += 2
-        counts.wait_seconds.observe(0.001)
-    living, dead = (SharedCounts(tmp_path, counts, lambda: {"polls": 3}) for counts in others)
-    dead._file = tmp_path / str(2**22 + 1)  # more than any process's number
-    dead.write()
-    counts, now = living.of_all()
-    assert counts.requests == {("/v1", "GET", 200): 2}
-    assert counts.request_seconds["/v1", "GET"].seconds == 3
-    assert sum(counts.request_seconds["/v1", "GET"].buckets) == 2
-    assert counts.verb_errors == {("send", "busy"): 2}
-    assert counts.messages == {"sent": 4}
-    assert counts.wait_seconds.buckets[0] == 2
-    assert now == {"polls": 3}, "of the living only"
+def test_counts_of_all_processes_are_one_and_never_fall(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(metrics.MULTIPROC, str(tmp_path))
+    for number in (1, 2):
+        own = values.MultiProcessValue(partial(int, number))
+        monkeypatch.setattr(values, "ValueClass", own)
+        counts = ServerCounts()
+        counts.request("/v1", "GET", 200, number)
+        for commits in (5, 7):
+            counts.take({"polls": 3, "store_commits": commits, "store_file_bytes": 100 * number})
+
+    def shown() -> list[float]:
+        samples = [one for family in metrics._counted(counts) for one in family.samples]
+        found = {one.name.removeprefix("turnabout_"): one.value for one in samples}
+        names = ("http_requests_total", "http_request_duration_seconds_sum", "store_commits_total")
+        return [found[name] for name in (*names, "polls", "store_file_bytes")]
+
+    assert shown() == [2, 3, 14, 6, 200]
+    mark_process_dead(2)
+    assert shown() == [2, 3, 14, 3, 100], "what is now is that of the living only"
 
 
 def accepted(server: Process) -> int:

@@ -149,30 +149,27 @@ def test_a_server_without_it_lacks_its_routes_only(name: str, tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_without_the_slice_that_traces_nothing_does(tmp_path: Path) -> None:
-    code = """
-    import turnabout
+@pytest.mark.parametrize(
+    ("name", "module", "call", "words"),
+    [
+        ("server", "turnabout.pipeline.spark.access",
+         "Access('sqlite:///x.db', token='t').namespace",
+         "tokens are the server's, which this installation lacks"),
+        ("otel", "turnabout", "connect('sqlite:///x.db', tracing='link')", "lacks what traces"),
+    ],
+)  # fmt: skip
+def test_who_needs_it_is_told(
+    name: str, module: str, call: str, words: str, tmp_path: Path
+) -> None:
+    code = f"""
+    from {module} import *
+    from turnabout import UsageError
     try:
-        turnabout.connect("sqlite:///x.db", tracing="link")
-    except turnabout.UsageError as error:
-        print(error)
-    """
-    said = copied(tmp_path, gone("otel")).run("-c", textwrap.dedent(code))
-    assert "lacks what traces" in said
-
-
-@pytest.mark.slow
-def test_a_pipeline_without_a_server_says_that_it_has_no_tokens(tmp_path: Path) -> None:
-    code = """
-    from turnabout.pipeline.spark.access import Access
-    from turnabout.words.errors import UsageError
-    try:
-        Access("sqlite:///x.db", token="tbt_x").namespace
+        {call}
     except UsageError as error:
         print(error)
     """
-    said = copied(tmp_path, gone("server")).run("-c", textwrap.dedent(code))
-    assert "tokens are the server's, which this installation lacks" in said
+    assert words in copied(tmp_path, gone(name)).run("-c", textwrap.dedent(code))
 
 
 def test_a_file_is_used_with_and_without_it(tree: Tree, tmp_path: Path) -> None:

@@ -59,6 +59,10 @@ class Server:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
+    def counted(self, name: str, **labels: str) -> float:
+        """A figure of `/metrics`."""
+        return self.context.counts.registry.get_sample_value(f"turnabout_{name}", labels) or 0
+
     def start(self) -> None:
         """Begin to answer; connections are taken from now on."""
         self._ready = threading.Event()

@@ -10,20 +10,20 @@ from pathlib import Path
 from tests.tidy.test_tree import ROOT, sources, text_of
 
 LINES_MAX = {
-    "core": 28_452,
+    "core": 28_379,
     "slice alembic": 48,
     "slice compat": 935,
     "slice dashboard": 96,
     "slice dev": 750,
     "slice django": 1_096,
-    "slice move": 1_117,
+    "slice move": 1_115,
     "slice otel": 516,
     "slice pipeline": 9_941,
-    "slice server": 8_274,
+    "slice server": 8_113,
     "slice tasks": 1_220,
     "slice testing": 149,
     "SQL": 12_556,
-    "tests": 64_692,
+    "tests": 64_721,
 }
 SLACK = 200
 """How far below its figure a part may be before the figure has to follow."""

@@ -11,10 +11,6 @@ from turnabout.server.auth.authorized_store import AuthorizedStore, Services
 from turnabout.server.counts import ServerCounts
 from turnabout.server.http.exchange import BELONGS
 from turnabout.server.options import ServerOptions
-from turnabout.server.shared_counts import SharedCounts
-
-OF_THE_DATABASE = frozenset({"file_bytes", "disk_free_bytes"})
-"""Of the store's own numbers: those that are the same in each process."""
 
 
 @dataclass(slots=True)
@@ -30,18 +26,15 @@ class ServerContext(Services):
     connections: Callable[[], int] = lambda: 0
     """How many there are now; 0 where another server than ours runs the app."""
 
-    shared: SharedCounts | None = None
-    """Those of all processes, where there are several."""
-
     def now(self) -> dict[str, float]:
-        """Figures of this moment, of this process."""
+        """Figures of this moment, of this process, for `ServerCounts.take`."""
         return {
             "http_requests_in_flight": self.counts.in_flight,
             "connections": self.connections(),
             "requests_pending": self.admission.pending,
             "polls": self.admission.waiting,
             "queues_unmaintained": self.long_poll.maintenance.failing,
-            **{k: v for k, v in self.store.measures().items() if k not in OF_THE_DATABASE},
+            **{f"store_{name}": value for name, value in self.store.measures().items()},
         }
 
     async def caller(self, request: Request) -> AuthorizedStore:

@@ -1,16 +1,20 @@
-"""What a server counts as it works: plain numbers, as this is on the way of every request.
+"""What a server counts as it works, by prometheus_client; `/metrics` shows it.
 
-One event loop counts, so nothing is locked; `metrics` reads and names the numbers. Labels come from
-closed sets only: a route's template, a verb, a code. Never from a name, a token or a path.
+Labels come from closed sets only: a route's template, a verb, a code. Never from a name, a token or
+a path. So their children can be kept, as finding one costs more than counting.
+
+Each of several processes writes its counts to files of the folder PROMETHEUS_MULTIPROC_DIR, and any
+of them adds up all. What one that has ended had counted stays there, so that no sum falls.
 """
 
 from __future__ import annotations
 
 import time
-from bisect import bisect_left
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar, cast
+from functools import cache, partial
+from typing import Any, Final, TypeVar, cast
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from turnabout.store import AsyncForwardingStore, AsyncStore
 from turnabout.words import outcomes as o
@@ -20,16 +24,60 @@ from turnabout.words.verbs import Ack, Defer, Extend, Fail, Receive, Release, Se
 
 A = TypeVar("A")
 
+PREFIX: Final = "turnabout_"
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 """Upper ends of the histograms' buckets, in seconds; one more is for what is longer."""
 METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
 NO_ROUTE = "none"
 """The label of requests that no route took: their path is the client's, and may be anything."""
+COUNTERS: Final = (
+    ("http_requests", "Answered requests.", "route", "method", "status"),
+    ("refusals", "What a limit of the server refused.", "limit"),
+    ("verb_errors", "Verbs that ended with an error.", "verb", "code"),
+)
+HISTOGRAMS: Final = (
+    ("http_request_duration_seconds",
+     "From a request's head to the end of its answer; waiting for messages is in it.",
+     "route", "method"),
+    ("verb_duration_seconds",
+     "How long verbs took, with the wait to be merged with others.", "verb"),
+)  # fmt: skip
+MESSAGES: Final[Mapping[str, str]] = {
+    "messages_accepted": "Messages that this process took in.",
+    "messages_deduplicated": "Messages suppressed by their dedup key.",
+    "messages_refused": "Messages refused as a channel or a queue was full.",
+    "messages_received": "Messages handed out, each delivery of them.",
+    "messages_redelivered": "Messages handed out for a second time or later.",
+    "messages_acked": "Messages acked.",
+    "messages_deferred": "Messages put off by those who had them.",
+    "messages_failed": "Attempts that were reported as failed.",
+    "messages_released": "Messages given back.",
+    "leases_lost": "Receipts that were refused: the lease was lost before.",
+    "receive_empty": "Looks for messages that found none.",
+}
+NOW: Final[Mapping[str, str]] = {
+    "http_requests_in_flight": "Requests under way.",
+    "connections": "Open connections of clients.",
+    "requests_pending": "Requests that want the store.",
+    "polls": "Requests that wait for messages or events.",
+    "queues_unmaintained": "Queues whose last maintenance has failed.",
+    "store_connections_open": "Connections to the database that are open.",
+    "store_connections_idle": "Open connections to the database that nobody uses.",
+    "store_connections_max": "As many connections to the database there may be.",
+    "store_calls_waiting": "Calls that wait for a connection, or in line for the writer.",
+    "store_commits": "Transactions of SQLite's writer.",
+    "store_verbs_committed": "Verbs carried out in them.",
+    "store_file_bytes": "Size of the SQLite file.",
+    "store_disk_free_bytes": "Free space on its disk.",
+}
+_COUNTED_UP: Final = frozenset({"store_commits", "store_verbs_committed"})
+_OF_THE_DATABASE: Final = frozenset({"store_file_bytes", "store_disk_free_bytes"})
+"""Those that are the same in each process; of others the sum over those that run is shown."""
 _DONE: Mapping[type[Verb[Any]], str | None] = {
-    Ack: "acked",
-    Defer: "deferred",
-    Fail: "failed",
-    Release: "released",
+    Ack: "messages_acked",
+    Defer: "messages_deferred",
+    Fail: "messages_failed",
+    Release: "messages_released",
     Extend: None,
 }
 
@@ -40,88 +88,65 @@ def template(scope: Mapping[str, Any]) -> str:
     return NO_ROUTE if route is None else route.path
 
 
-class Histogram:
-    """How often it took how long."""
-
-    __slots__ = ("buckets", "seconds")
-
-    def __init__(self) -> None:
-        self.buckets = [0] * (len(BUCKETS) + 1)
-        self.seconds = 0.0
-
-    def observe(self, seconds: float) -> None:
-        """Note one that took `seconds`."""
-        self.buckets[bisect_left(BUCKETS, seconds)] += 1
-        self.seconds += seconds
-
-    def add(self, buckets: Sequence[int], seconds: float) -> None:
-        """Add what another one has noted."""
-        self.buckets = [mine + other for mine, other in zip(self.buckets, buckets, strict=True)]
-        self.seconds += seconds
-
-
-_COUNTERS = ("requests", "verb_errors", "messages", "refusals")
-_HISTOGRAMS = ("request_seconds", "verb_seconds")
-
-
 class ServerCounts:
-    """The numbers of one server process, since it started."""
+    """The counts of one server process, since it started."""
 
     def __init__(self) -> None:
-        self.requests: Counter[tuple[str, str, int]] = Counter()
-        """By route, method and status."""
-        self.request_seconds: dict[tuple[str, str], Histogram] = {}
-        self.verb_seconds: dict[str, Histogram] = {}
-        self.verb_errors: Counter[tuple[str, str]] = Counter()
-        """By verb and code."""
-        self.wait_seconds = Histogram()
-        self.messages: Counter[str] = Counter()
-        self.refusals: Counter[str] = Counter()
+        self.registry = CollectorRegistry()
         self.in_flight = 0
         self.full_at = float("-inf")
         """When the store last refused a verb for want of room, by the monotonic clock."""
+        self._now: dict[str, Gauge] = {}
+        self._up: dict[str, tuple[Counter, float]] = {}
+        self._counter = counter = partial(Counter, registry=self.registry)
+        histogram = partial(Histogram, registry=self.registry, buckets=BUCKETS)
+        self._messages = {name: counter(PREFIX + name, about) for name, about in MESSAGES.items()}
+        self._requests, self._refusals, self._verb_errors = (
+            cache(counter(PREFIX + name, about, labels).labels) for name, about, *labels in COUNTERS
+        )
+        self._request_seconds, self._verb_seconds = (
+            cache(histogram(PREFIX + name, about, labels).labels)
+            for name, about, *labels in HISTOGRAMS
+        )
+        self._wait_seconds = histogram(
+            f"{PREFIX}message_wait_seconds",
+            "From sending to the first delivery; a delay that was asked for is in it.",
+        )
 
     def request(self, route: str, method: str, status: int, seconds: float) -> None:
         """A request was answered."""
         if method not in METHODS:
             method = "other"
-        self.requests[route, method, status] += 1
-        histogram = self.request_seconds.get((route, method))
-        if histogram is None:
-            histogram = self.request_seconds[route, method] = Histogram()
-        histogram.observe(seconds)
+        self._requests(route, method, status).inc()
+        self._request_seconds(route, method).observe(seconds)
 
     def refused(self, limit: str) -> None:
         """A limit of the server refused something; `limit` is its option's name."""
-        self.refusals[limit] += 1
+        self._refusals(limit).inc()
 
-    # --- those of several processes ---------------------------------------------------------------
-
-    def dumped(self) -> dict[str, Any]:
-        """All of it but what is of this moment, for JSON."""
-        document: dict[str, Any] = {name: list(getattr(self, name).items()) for name in _COUNTERS}
-        for name in _HISTOGRAMS:
-            histograms: dict[Any, Histogram] = getattr(self, name)
-            document[name] = [(key, one.buckets, one.seconds) for key, one in histograms.items()]
-        document["wait_seconds"] = (self.wait_seconds.buckets, self.wait_seconds.seconds)
-        return document
-
-    def add(self, document: Mapping[str, Any]) -> None:
-        """Add what another process has dumped."""
-        for name in _COUNTERS:
-            for key, number in document[name]:
-                getattr(self, name)[_key(key)] += number
-        for name in _HISTOGRAMS:
-            histograms: dict[Any, Histogram] = getattr(self, name)
-            for key, *told in document[name]:
-                histograms.setdefault(_key(key), Histogram()).add(*told)
-        self.wait_seconds.add(*document["wait_seconds"])
+    def take(self, now: Mapping[str, float]) -> None:
+        """Take figures of this moment, by the names of `NOW`."""
+        for name, value in now.items():
+            full, about = PREFIX + name, NOW[name]
+            if name in _COUNTED_UP:
+                counter, was = self._up.get(name) or (self._counter(full, about), 0)
+                counter.inc(value - was)
+                self._up[name] = counter, value
+                continue
+            if name not in self._now:
+                mode = "livemax" if name in _OF_THE_DATABASE else "livesum"
+                self._now[name] = Gauge(full, about, registry=self.registry, multiprocess_mode=mode)
+            self._now[name].set(value)
 
     # --- verbs -----------------------------------------------------------------------------------
 
-    def failed(self, name: str, code: str) -> None:
+    def took(self, verb: str, seconds: float) -> None:
+        """A verb has ended, however it did."""
+        self._verb_seconds(verb).observe(seconds)
+
+    def failed(self, verb: str, code: str) -> None:
         """A verb raised an error of that code."""
-        self.verb_errors[name, code] += 1
+        self._verb_errors(verb, code).inc()
         if code == StorageFull.code:
             self.full_at = time.monotonic()
 
@@ -138,35 +163,30 @@ class ServerCounts:
             self._settled(_DONE[kind], answer)
 
     def _sent(self, answer: o.SendOutcome, asked: int) -> None:
-        messages = self.messages
+        messages = self._messages
         if type(answer) is not o.Sent:
-            messages["refused"] += asked
+            messages["messages_refused"].inc(asked)
             return
-        messages["accepted"] += len(answer.ids) - len(answer.duplicates)
+        messages["messages_accepted"].inc(len(answer.ids) - len(answer.duplicates))
         if answer.duplicates:
-            messages["deduplicated"] += len(answer.duplicates)
+            messages["messages_deduplicated"].inc(len(answer.duplicates))
 
     def _received(self, deliveries: Sequence[Delivery]) -> None:
-        messages = self.messages
-        messages["received" if deliveries else "receive_empty"] += len(deliveries) or 1
+        messages = self._messages
+        messages["messages_received" if deliveries else "receive_empty"].inc(len(deliveries) or 1)
         for delivery in deliveries:
             if delivery.attempt == 1:
                 now = delivery.lease_until - delivery.lease_ms
-                self.wait_seconds.observe(max(now - delivery.sent_at, 0) / 1000)
+                self._wait_seconds.observe(max(now - delivery.sent_at, 0) / 1000)
             else:
-                messages["redelivered"] += 1
+                messages["messages_redelivered"].inc()
 
     def _settled(self, done: str | None, outcomes: Sequence[object]) -> None:
         lost = sum(type(outcome) is o.LeaseLost for outcome in outcomes)
         if lost:
-            self.messages["lease_lost"] += lost
+            self._messages["leases_lost"].inc(lost)
         if done is not None:
-            self.messages[done] += len(outcomes) - lost
-
-
-def _key(key: Any) -> Any:
-    """As it was before JSON made a list of it."""
-    return key if isinstance(key, str) else tuple(key)
+            self._messages[done].inc(len(outcomes) - lost)
 
 
 class CountingStore(AsyncForwardingStore):
@@ -185,7 +205,7 @@ class CountingStore(AsyncForwardingStore):
             counts.failed(verb.name, error.code)
             raise
         finally:
-            self._took(verb.name, time.perf_counter() - started)
+            counts.took(verb.name, time.perf_counter() - started)
         counts.carried(verb, answer)
         return answer
 
@@ -200,13 +220,7 @@ class CountingStore(AsyncForwardingStore):
             counts.failed("transaction", error.code)
             raise
         finally:
-            self._took("transaction", time.perf_counter() - started)
+            counts.took("transaction", time.perf_counter() - started)
         for verb, answer in zip(verbs, answers, strict=True):
             counts.carried(verb, answer)
         return answers
-
-    def _took(self, name: str, seconds: float) -> None:
-        histogram = self._counts.verb_seconds.get(name)
-        if histogram is None:
-            histogram = self._counts.verb_seconds[name] = Histogram()
-        histogram.observe(seconds)

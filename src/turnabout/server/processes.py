@@ -18,11 +18,14 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import fields, replace
-from pathlib import Path
+from functools import partial
 from typing import Any
+
+from prometheus_client import multiprocess
 
 from turnabout import _connect
 from turnabout.cli._places import is_sqlite, sqlite_path
+from turnabout.server.api.metrics import MULTIPROC
 from turnabout.server.auth.authenticator import first_token
 from turnabout.server.http.logs import configure
 from turnabout.server.listening import Serving, listen, serving
@@ -58,20 +61,21 @@ def run_processes(
         options = replace(options, port=alone.getsockname()[1])
     with (
         listen(options, shared=True) as reserved,
-        tempfile.TemporaryDirectory(prefix="turnabout-") as counts,
+        tempfile.TemporaryDirectory(prefix="turnabout-") as counts,  # `/metrics` of any shows all
     ):
         said = serving(options, reserved, token)
         told = {
             "url": url,
             "options": {one.name: getattr(options, one.name) for one in fields(options)},
             "log_level": log_level,
-            "counts": counts,
         }
         place = reserved.getsockname()[:2]
         threading.Thread(target=_announce, args=(place, said, announce), daemon=True).start()
         command = [sys.executable, "-m", "turnabout.server"]
-        environment = {**os.environ, VARIABLE: json.dumps(told)}
-        return supervise(command, environment, options.processes) == 0
+        environment = {**os.environ, VARIABLE: json.dumps(told), MULTIPROC: counts}
+        library: Any = multiprocess  # whose arguments have no types
+        ended = partial(library.mark_process_dead, path=counts)
+        return supervise(command, environment, options.processes, ended=ended) == 0
 
 
 async def _first_token(url: str) -> str | None:
@@ -110,7 +114,7 @@ def main() -> int:
     configure(options.log_format, told["log_level"])
     stop_at_eof(_ThisProcess())
     try:
-        return USED_UP if run(told["url"], options, counts=Path(told["counts"])) else 1
+        return USED_UP if run(told["url"], options) else 1
     except TurnaboutError as error:
         sys.stderr.write(f"{error}\n")
         return WRONG_CALL if isinstance(error, UsageError) else 1

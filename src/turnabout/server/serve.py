@@ -16,7 +16,6 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Any
 
 from starlette.types import ASGIApp
@@ -29,7 +28,6 @@ from turnabout.server.http.connection import ClientConnection
 from turnabout.server.http.connection_reaper import ConnectionReaper
 from turnabout.server.listening import BACKLOG, Certificate, Serving, listen, serving
 from turnabout.server.options import ServerOptions
-from turnabout.server.shared_counts import SharedCounts
 from turnabout.server.verbs import TokenFind
 from turnabout.words.errors import UsageError
 
@@ -69,18 +67,16 @@ def run(
     options: ServerOptions,
     *,
     announce: Callable[[Serving], None] = lambda _: None,
-    counts: Path | None = None,
 ) -> bool:
     """Serve the database of that URL until a signal comes. False: requests were cut off.
 
     announce: called as soon as connections are taken.
-    counts:   the folder of the counts, if this is one of several processes.
     Raises:   UsageError with what to do; Forbidden, Unavailable, WrongVersion.
     """
     # A look for cycles through everything, in the middle of a large body, costs more than the body.
     gc.set_threshold(*GC_THRESHOLDS)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        return runner.run(serve(url, options, announce=announce, counts=counts))
+        return runner.run(serve(url, options, announce=announce))
 
 
 async def serve(
@@ -88,7 +84,6 @@ async def serve(
     options: ServerOptions,
     *,
     announce: Callable[[Serving], None] = lambda _: None,
-    counts: Path | None = None,
     until: asyncio.Event | None = None,
 ) -> bool:
     """`run` inside a loop that runs; ends by a signal, or when `until` is set."""
@@ -99,10 +94,7 @@ async def serve(
         await turnabout.store.run(TokenFind("a" * 12))
         app = create_app(turnabout.store, options)
         context: ServerContext = app.state.context
-        if counts is not None:
-            context.shared = SharedCounts(counts, context.counts, context.now)
-            context.lifecycle.background.append(context.shared.keep_written)
-        with listen(options, shared=counts is not None) as listener:
+        with listen(options, shared=options.processes > 1) as listener:
             server = Server(app, context, listener, until)
             token = None
             if options.auth == "tokens":

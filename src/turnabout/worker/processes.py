@@ -18,7 +18,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -141,11 +141,12 @@ def supervise(
     environment: Mapping[str, str],
     n: int,
     sources: Sources | None = None,
+    ended: Callable[[int], None] = lambda _: None,
 ) -> int:
     """Keep `n` processes of that command running until they are told to end, or have ended. If
-    `sources` change, they are replaced.
+    `sources` change, they are replaced. `ended` is told the number of each that has ended.
     """
-    children = [_Child(command, environment, waits=sources is not None) for _ in range(n)]
+    children = [_Child(command, environment, ended, sources is not None) for _ in range(n)]
     with _forwarded(children) as stopping:
         for child in children:
             child.start()
@@ -169,6 +170,7 @@ class _Child:
 
     command: Sequence[str]
     environment: Mapping[str, str]
+    ended: Callable[[int], None]
     waits: bool = False
     """After a crash it is started again by `replace` only."""
     replaced: bool = False
@@ -223,6 +225,7 @@ class _Child:
             return
         if self.process.stdin is not None:
             self.process.stdin.close()
+        self.ended(self.process.pid)
         why = "the program has changed" if self.replaced else WHY_REPLACED.get(code)
         if why is not None and not stopping:
             level = logging.WARNING if code == HUNG else logging.INFO

@@ -1,4 +1,4 @@
-"""`/metrics`, for Prometheus: this process's counts, and the queues' totals from the database.
+"""`/metrics`, for Prometheus: the processes' counts, and the queues' totals from the database.
 
 Figures of the queues come from counters that the database keeps, so no message is looked at, and
 from one query in five seconds however many scrape. Each replica shows the same ones for them.
@@ -9,39 +9,38 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import os
 import time
 from collections import Counter as Tally
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CollectorRegistry, GCCollector, ProcessCollector
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
-    HistogramMetricFamily,
     InfoMetricFamily,
     Metric,
 )
 from prometheus_client.exposition import choose_encoder
+from prometheus_client.multiprocess import MultiProcessCollector
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from turnabout import __version__
-from turnabout.server.counts import BUCKETS, Histogram, ServerCounts
+from turnabout.server.counts import PREFIX, ServerCounts
 from turnabout.words.administration import QueueTotals, Totals
-from turnabout.words.errors import (
-    Busy,
-    Forbidden,
-    TooManyRequests,
-    Unavailable,
-)
+from turnabout.words.errors import Busy, Forbidden, TooManyRequests, Unavailable
 from turnabout.words.namespaces import NO_NAMESPACE
 
 if TYPE_CHECKING:
     from turnabout.server.context import ServerContext
 
-PREFIX: Final = "turnabout_"
+MULTIPROC: Final = "PROMETHEUS_MULTIPROC_DIR"
+"""Set for each of several processes, before `prometheus_client` is imported."""
+TAKEN_SECONDS: Final = 1.0
+"""How old what another process shows of this one's moment may be."""
 FRESH_SECONDS: Final = 5.0
 """How long the totals of the database stand for the next scrapes."""
 PATIENCE_SECONDS: Final = 3.0
@@ -50,9 +49,21 @@ wait ten."""
 OTHER: Final = "_other"
 """No queue and no namespace can have this name."""
 
-Place = tuple[str, str]
-"""Namespace and queue."""
-
+LABELS: Final = ("namespace", "queue")
+OF_QUEUES: Final[Mapping[str, tuple[str, Callable[[QueueTotals], float], Callable[..., float]]]] = {
+    "messages_unfinished": (
+        "Messages not ended yet, in any state.", lambda total: total.unfinished, sum
+    ),
+    "oldest_message_age_seconds": (
+        "How long ago the oldest ready message was sent; 0 if none is ready.",
+        lambda total: (total.oldest_ready_ms or 0) / 1000, max,
+    ),
+    "leases_ran_out": (
+        "Leases that have run out while nobody looked, up to a thousand.",
+        lambda total: total.ran_out, sum,
+    ),
+}  # fmt: skip
+"""A figure of a queue, and how those of queues that are not named become one."""
 FLOWS: Final[Mapping[str, str]] = {
     "sent": "Messages sent to the queue.",
     "done": "Messages that ended as done.",
@@ -60,37 +71,6 @@ FLOWS: Final[Mapping[str, str]] = {
     "cancelled": "Messages that were cancelled.",
     "expired": "Messages that expired.",
 }
-MESSAGES: Final[Mapping[str, tuple[str, str]]] = {
-    "accepted": ("messages_accepted", "Messages that this process took in."),
-    "deduplicated": ("messages_deduplicated", "Messages suppressed by their dedup key."),
-    "refused": ("messages_refused", "Messages refused as a channel or a queue was full."),
-    "received": ("messages_received", "Messages handed out, each delivery of them."),
-    "redelivered": ("messages_redelivered", "Messages handed out for a second time or later."),
-    "acked": ("messages_acked", "Messages acked."),
-    "deferred": ("messages_deferred", "Messages put off by those who had them."),
-    "failed": ("messages_failed", "Attempts that were reported as failed."),
-    "released": ("messages_released", "Messages given back."),
-    "lease_lost": ("leases_lost", "Receipts that were refused: the lease was lost before."),
-    "receive_empty": ("receive_empty", "Looks for messages that found none."),
-}
-NOW: Final[Mapping[str, str]] = {
-    "http_requests_in_flight": "Requests under way.",
-    "connections": "Open connections of clients.",
-    "requests_pending": "Requests that want the store.",
-    "polls": "Requests that wait for messages or events.",
-    "queues_unmaintained": "Queues whose last maintenance has failed.",
-}
-STORE: Final[Mapping[str, str]] = {
-    "connections_open": "Connections to the database that are open.",
-    "connections_idle": "Open connections to the database that nobody uses.",
-    "connections_max": "As many connections to the database there may be.",
-    "calls_waiting": "Calls that wait for a connection, or in line for the writer.",
-    "commits": "Transactions of SQLite's writer.",
-    "verbs_committed": "Verbs carried out in them.",
-    "file_bytes": "Size of the SQLite file.",
-    "disk_free_bytes": "Free space on its disk.",
-}
-_COUNTED_UP: Final = frozenset({"commits", "verbs_committed"})
 
 
 class Board:
@@ -155,34 +135,15 @@ class Board:
 
     def families(self) -> Iterable[Metric]:
         """The totals as metrics."""
-        labels = ("namespace", "queue")
-        unfinished = GaugeMetricFamily(
-            f"{PREFIX}messages_unfinished", "Messages not ended yet, in any state.", labels=labels
-        )
-        oldest = GaugeMetricFamily(
-            f"{PREFIX}oldest_message_age_seconds",
-            "How long ago the oldest ready message was sent; 0 if none is ready.",
-            labels=labels,
-        )
-        ran_out = GaugeMetricFamily(
-            f"{PREFIX}leases_ran_out",
-            "Leases that have run out while nobody looked, up to a thousand.",
-            labels=labels,
-        )
-        for total in self.named:
-            ran_out.add_metric(place(total.queue), total.ran_out)
-            unfinished.add_metric(place(total.queue), total.unfinished)
-            oldest.add_metric(place(total.queue), (total.oldest_ready_ms or 0) / 1000)
-        if self.rest:
-            unfinished.add_metric((OTHER, OTHER), sum(total.unfinished for total in self.rest))
-            ran_out.add_metric((OTHER, OTHER), sum(total.ran_out for total in self.rest))
-            ages = [total.oldest_ready_ms or 0 for total in self.rest]
-            oldest.add_metric((OTHER, OTHER), max(ages) / 1000)
-        yield unfinished
-        yield oldest
-        yield ran_out
+        for name, (about, figure, together) in OF_QUEUES.items():
+            family = GaugeMetricFamily(PREFIX + name, about, labels=LABELS)
+            for total in self.named:
+                family.add_metric(place(total.queue), figure(total))
+            if self.rest:
+                family.add_metric((OTHER, OTHER), together(map(figure, self.rest)))
+            yield family
         for flow, about in FLOWS.items():
-            family = CounterMetricFamily(f"{PREFIX}messages_{flow}", about, labels=labels)
+            family = CounterMetricFamily(f"{PREFIX}messages_{flow}", about, labels=LABELS)
             for total in self.named:
                 family.add_metric(place(total.queue), getattr(total, flow))
             if self.rest or self._others[flow]:
@@ -207,95 +168,27 @@ class _Collector:
         info = {"version": __version__, "store": store}
         yield InfoMetricFamily(f"{PREFIX}build", "What runs here.", value=info)
         yield from self._board.families()
-        shared = context.shared
-        counts, now = (context.counts, context.now()) if shared is None else shared.of_all()
-        yield from _of_requests(counts)
-        yield from _of_verbs(counts)
-        yield from _of_limits(counts)
-        for name, about in NOW.items():
-            yield _gauge(name, about, now[name])
+        context.counts.take(context.now())
+        yield from _counted(context.counts)
         yield _gauge("closing", "Whether the server is stopping.", context.lifecycle.leaving)
-        yield from _of_store({**context.store.measures(), **now})
 
 
-def _of_requests(counts: ServerCounts) -> Iterable[Metric]:
-    requests = CounterMetricFamily(
-        f"{PREFIX}http_requests", "Answered requests.", labels=("route", "method", "status")
-    )
-    for (route, method, status), number in counts.requests.items():
-        requests.add_metric((route, method, str(status)), number)
-    yield requests
-    yield _histograms(
-        "http_request_duration_seconds",
-        "From a request's head to the end of its answer; waiting for messages is in it.",
-        ("route", "method"),
-        counts.request_seconds.items(),
-    )
-
-
-def _of_verbs(counts: ServerCounts) -> Iterable[Metric]:
-    yield _histograms(
-        "verb_duration_seconds",
-        "How long verbs took, with the wait to be merged with others.",
-        ("verb",),
-        [((verb,), histogram) for verb, histogram in counts.verb_seconds.items()],
-    )
-    errors = CounterMetricFamily(
-        f"{PREFIX}verb_errors", "Verbs that ended with an error.", labels=("verb", "code")
-    )
-    for labels, number in counts.verb_errors.items():
-        errors.add_metric(labels, number)
-    yield errors
-    for key, (name, about) in MESSAGES.items():
-        yield CounterMetricFamily(f"{PREFIX}{name}", about, counts.messages[key])
-    yield _histograms(
-        "message_wait_seconds",
-        "From sending to the first delivery; a delay that was asked for is in it.",
-        (),
-        [((), counts.wait_seconds)],
-    )
-
-
-def _of_limits(counts: ServerCounts) -> Iterable[Metric]:
-    refusals = CounterMetricFamily(
-        f"{PREFIX}refusals", "What a limit of the server refused.", labels=("limit",)
-    )
-    for limit, number in counts.refusals.items():
-        refusals.add_metric((limit,), number)
-    yield refusals
-
-
-def _of_store(measured: Mapping[str, float]) -> Iterable[Metric]:
-    for name, value in measured.items():
-        if name in NOW:
-            continue
-        if name in _COUNTED_UP:
-            yield CounterMetricFamily(f"{PREFIX}store_{name}", STORE[name], value)
-        else:
-            yield _gauge(f"store_{name}", STORE[name], value)
+def _counted(counts: ServerCounts) -> Iterable[Metric]:
+    """The counts of this process; of all, where there are several."""
+    if MULTIPROC in os.environ:
+        yield from MultiProcessCollector(None).collect()
+        return
+    for family in counts.registry.collect():
+        # When a series began doubles the length, and is shown for one process only.
+        family.samples = [one for one in family.samples if not one.name.endswith("_created")]
+        yield family
 
 
 def _gauge(name: str, about: str, value: float) -> Metric:
     return GaugeMetricFamily(PREFIX + name, about, float(value))
 
 
-def _histograms(
-    name: str,
-    about: str,
-    labels: Sequence[str],
-    items: Iterable[tuple[Sequence[str], Histogram]],
-) -> Metric:
-    family = HistogramMetricFamily(PREFIX + name, about, labels=labels)
-    for values, histogram in items:
-        total, buckets = 0, list[tuple[str, float]]()
-        for end, number in zip((*map(str, BUCKETS), "+Inf"), histogram.buckets, strict=True):
-            total += number
-            buckets.append((end, total))
-        family.add_metric(values, buckets, histogram.seconds)
-    return family
-
-
-def place(queue: str) -> Place:
+def place(queue: str) -> tuple[str, str]:
     """Namespace and plain name of a queue's stored name."""
     namespace, slash, name = queue.partition("/")
     return (namespace, name) if slash else ("", queue)
@@ -336,6 +229,14 @@ def routes(context: ServerContext) -> Sequence[BaseRoute]:
     if context.options.processes == 1:  # else they would be of whichever process answers
         ProcessCollector(registry=registry)
         GCCollector(registry=registry)
+
+    async def keep_taken() -> None:
+        while True:
+            context.counts.take(context.now())
+            await asyncio.sleep(TAKEN_SECONDS)
+
+    if MULTIPROC in os.environ:
+        context.lifecycle.background.append(keep_taken)
 
     async def metrics(request: Request) -> Response:
         await check_look(context, request)
