@@ -23,7 +23,7 @@ LINES_MAX = {
     "slice tasks": 1_220,
     "slice testing": 149,
     "SQL": 12_556,
-    "tests": 64_721,
+    "tests": 64_720,
 }
 SLACK = 200
 """How far below its figure a part may be before the figure has to follow."""
