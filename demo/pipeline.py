@@ -84,9 +84,9 @@ def run(
 
         # So few in a commit that there is something to see, and several commits to read.
         archive(
-            spark,
             url,
             lake,
+            spark=spark,
             archive=namespace,
             namespace=namespace,
             max_rows=max(done // 4, 1),

@@ -42,4 +42,4 @@ def clock(pipe: Pipe):
 @pytest.fixture
 def lake(tmp_path: Path) -> Lake:
     """A lake of its own for each test."""
-    return Lake(tmp_path / "lake", create=True)
+    return Lake(tmp_path / "lake")

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import turnabout
+from tests.pipeline.lake.lakes import run as archive
 from tests.pipeline.spark.places import finish
-from tests.pipeline.spark.test_archive_steps import run as archive
 from tests.support.each import each
 from tests.support.postgres import migrated
 from turnabout.pipeline.commands import jobs
@@ -74,12 +74,27 @@ def test_release_gives_a_stream_s_messages_back(run):
         assert run("pipeline", "status", "--json").document()["subscriptions"] == []
 
 
+def test_jobs_without_spark(run, opened, lake):
+    folder, local = str(lake), ("--engine", "local")
+    opened.queue("emails").create(history_payload=True)
+    finish(opened, 3)
+    said = run("pipeline", "run", "archive", "--lake", folder, *local).out
+    assert said == "Archived 3 rows in 1 batch by this process; archive has 3 in all.\n"
+    assert "became" in run("pipeline", "run", "compact", "--lake", folder).out
+    sent = run(
+        *("pipeline", "run", "replay", "--lake", folder, "--run-id", "a", "--to", "again"),
+        *("--yes", *local),
+    )
+    assert sent.out == "Run a: 3 of 3 sent.\n"
+    assert opened.queue("again").stats().ready == 3
+
+
 def test_of_a_file_nothing_is_leased(run, opened):
     assert "there: none" in run("pipeline", "release", "mailer", "--yes", code=2).err
 
 
 def test_purge_forget_and_lake(run, opened, access, lake):
-    folder = str(lake.folder)
+    folder = str(lake)
     finish(opened, 3)
     assert "there is no archive" in run("pipeline", "run", "purge", "--lake", folder, code=1).err
     archive(access, lake)
@@ -87,11 +102,11 @@ def test_purge_forget_and_lake(run, opened, access, lake):
     assert run(*purge, "--keep", "0s", "--dry-run").out.startswith(
         "Would remove 3 rows; checked 1 file"
     )
-    assert run(*purge, "--keep", "0s", "--deep", "--json").document()["rows"] == 3
+    assert run(*purge, "--keep", "0s", "--quick", "--json").document()["rows"] == 3
     assert "in all" not in run("pipeline", "lake", folder).out
     assert run("pipeline", "lake", folder, "--files").out.splitlines() == lake.paths()
     found = run("pipeline", "lake", folder, "--deep", "--json").document()
-    assert (found["archives"][0]["rows"], found["staged_folders"]) == (3, 0)
+    assert (found["archives"][0]["rows"], found["archives"][0]["files"]) == (3, 1)
     Path(lake.paths()[0]).unlink()
     error = run("pipeline", "lake", folder, "--json", code=1).error()
     assert error["code"] == "lake_damaged"
@@ -106,7 +121,7 @@ def test_what_is_wrong_is_said_before_java_starts(run, opened, tmp_path):
         "repeat with --yes"
         in run("pipeline", "run", "replay", "--lake", "x", "--run-id", "a", code=2).err
     )
-    assert "there is no lake" in run("pipeline", "lake", "nowhere", code=2).err
+    assert "there is no archive in" in run("pipeline", "lake", "nowhere", code=2).err
     assert (
         "no database"
         in run(
@@ -121,21 +136,21 @@ def test_lakes_and_archives_are_looked_for_before_java_starts(
 ):
     monkeypatch.setattr("turnabout.pipeline.spark.sessions.session", None)
     finish(opened, 1)
-    lake = Lake(tmp_path / "lake", create=True)
+    lake = Lake(tmp_path / "lake")
     archive(access, lake)
-    here, other = str(lake.folder), str(tmp_path / "other")
+    here, other = str(lake), str(tmp_path / "other")
 
     def job(*words: str) -> str:
         return run("pipeline", "run", *words, code=2).err
 
+    assert "there is no archive in" in job("compact", "--lake", other)
     for words in (("compact",), ("replay", "--dry-run")):
-        assert "there is no lake" in job(*words, "--lake", other)
         assert "has no b: it has archive" in job(*words, "--lake", here, "--archive", "b")
     assert "1 row in another lake" in job("archive", "--lake", other)
-    assert "which s3: isn't" in job("archive", "--lake", "s3://bucket/lake", "--archive", "b")
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "thesis").touch()
-    assert "holds other things" in job("archive", "--lake", f"{tmp_path}/mine", "--archive", "b")
+    assert "--master is Spark's" in job(
+        "archive", "--lake", here, "--engine", "local", "--master", "local"
+    )
+    assert "AWS_REGION" in job("archive", "--lake", here, "--storage-option", "x")
     away = "postgresql://nobody@127.0.0.1:1/none"
     run("pipeline", "run", "archive", "--lake", here, "--url", away, code=3)
 

@@ -1,16 +1,17 @@
-"""Apache Spark on the queue's database: streams out of it and into it, the archive, reports.
+"""The data pipeline: streams out of the queue and into it, the archive, reports; on Apache Spark.
 
     from turnabout.pipeline import session
     spark = session()
     spark.readStream.format("turnabout").option("subscribe", "mail")…
 
 Streams of leases and the sink take PostgreSQL; of an SQLite file what has finished is read.
-Needs the extra `spark` and Java 17 or later; the extra `spark-jre` brings a Java.
+Needs the extra `spark` and Java 17 or later; the extra `spark-jre` brings a Java. Jobs on one
+machine (archive, compact, purge, replay, report) do without both: the extra `lake`.
 A session of your own does as well: `register(spark)` teaches it the format.
 
 A slice: `verbs` and what the stores do for them (`sqlite`, `postgres`), `spark` with the format,
-`lake` for the archive's folder, `jobs` and `reports` that work on it, `commands`. What is exported
-here is loaded when it is asked for, so that the verbs need no Spark.
+`lake` for archives as Delta tables, `jobs` and `reports` that work on it, `commands`. What is
+exported here is loaded when it is asked for, so that the verbs need no Spark.
 """
 
 from __future__ import annotations
@@ -56,23 +57,42 @@ _FROM = {
 }
 
 
+_ON_SPARK = frozenset({"beside", "read_lake", "register", "session"})
+_LAKE = ("pyarrow", "deltalake", "duckdb")
+_SPARK = ("pyspark", "pandas", *_LAKE)
+
+
+def need_lake() -> None:
+    """Raise an ImportError that says what to install, if the lake's packages are missing."""
+    _need(_LAKE, _hint("lake"))
+
+
 def need_spark() -> None:
     """Raise an ImportError that says what to install, if Spark's packages are missing."""
-    missing = [name for name in ("pyspark", "pandas", "pyarrow") if find_spec(name) is None]
-    if missing:
-        from turnabout.words.extras import install_hint
+    _need(_SPARK, f"{_hint('spark')} (or '.[spark-jre]', which brings a Java)")
 
+
+def _hint(extra: str) -> str:
+    from turnabout.words.extras import install_hint
+
+    return install_hint(extra)
+
+
+def _need(packages: tuple[str, ...], hint: str) -> None:
+    missing = [name for name in packages if find_spec(name) is None]
+    if missing:
         raise ImportError(
-            f"turnabout.pipeline needs {' and '.join(missing)}: {install_hint('spark')} "
-            "(or '.[spark-jre]', which brings a Java)",
-            name=missing[0],
+            f"turnabout.pipeline needs {' and '.join(missing)}: {hint}", name=missing[0]
         )
 
 
 def __getattr__(name: str) -> Any:
     if name not in _FROM:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    need_spark()
+    if name in _ON_SPARK:
+        need_spark()
+    else:
+        need_lake()
     value = getattr(import_module(f"{__name__}.{_FROM[name]}"), name)
     globals()[name] = value
     return value

@@ -41,14 +41,11 @@ class Archived(Value):
 class Compacted(Value):
     """The results of a run of `compact`.
 
-    before, after  files of the days that it worked on      removed  old files that nobody needs
+    before, after  files that were merged, and what they became      removed  files without use
     """
 
-    days: int = 0
-    rows: int = 0
     before: int = 0
     after: int = 0
-    bytes: int = 0
     removed: int = 0
     seconds: float = 0.0
 
@@ -96,23 +93,20 @@ class Replayed(Value):
 
 
 class LakeArchive(Value):
-    """An archive in a lake, at its last commit."""
+    """An archive in a lake, at its last version."""
 
     archive: str
+    uri: str
     version: int
     rows: int
     files: int
     bytes: int
-    position: str
-    committed_at: int
 
 
 class LakeContents(Value):
-    """The contents of a lake. staged_…: of runs that go on, or were killed."""
+    """The contents of a lake."""
 
     archives: tuple[LakeArchive, ...]
-    staged_folders: int
-    staged_bytes: int
 
 
 class Times(Value):

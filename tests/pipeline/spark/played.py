@@ -11,7 +11,7 @@ from typing import Any
 
 from pyspark.sql.types import MapType, StringType, StructType
 
-from turnabout.pipeline.spark import schema as columns
+from turnabout.pipeline import schema as columns
 from turnabout.pipeline.spark.source import TurnaboutSource
 
 KILLS = ("after the lease", "after the offset log", "after the sink", "after the commit log")

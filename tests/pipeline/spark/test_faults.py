@@ -21,7 +21,8 @@ from tests.pipeline.spark.played import KILLS, Killed, Query
 from turnabout import Receipt
 from turnabout.pipeline.spark import lease, sink
 from turnabout.pipeline.spark.access import Access
-from turnabout.pipeline.spark.sink import Sink, StreamWriter
+from turnabout.pipeline.spark.sink import StreamWriter
+from turnabout.pipeline.spark.staging import Sink
 from turnabout.words.errors import Forbidden, UsageError
 
 pytestmark = [pytest.mark.slow, on_postgres]

@@ -46,7 +46,7 @@ def test_a_queue_without_leases_keeps_all_limits() -> None:
         (["--fail-over-wait", "30s"], "write p99=30s"),
         (["--fail-over-wait", "p98=30s"], "write p99=30s"),
         (["--fail-over-dead", "101%"], "write 1%"),
-        (["--archive", "x"], "--lake FOLDER"),
+        (["--archive", "x"], "--lake PLACE"),
         (["--url", "sqlite:///not-there.db"], "there is no database"),
     ],
 )

@@ -11,7 +11,7 @@ import pytest
 
 from turnabout.pipeline.reports import tables
 from turnabout.pipeline.reports.tables import CHANNEL, COLUMNS
-from turnabout.pipeline.spark.schema import ddl
+from turnabout.pipeline.schema import ddl
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -9,8 +9,9 @@ import pytest
 
 import turnabout
 from tests.pipeline.spark.places import finish
+from turnabout.pipeline import schema
 from turnabout.pipeline import verbs as p
-from turnabout.pipeline.spark import kept, rows, schema
+from turnabout.pipeline.spark import kept, rows
 from turnabout.pipeline.spark.access import Access
 from turnabout.pipeline.spark.filters import Condition, Names
 from turnabout.words.errors import Disconnected, Forbidden, UsageError, WrongVersion

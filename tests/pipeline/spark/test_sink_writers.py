@@ -10,9 +10,10 @@ import pytest
 import turnabout
 from turnabout import Policy
 from turnabout.pipeline import verbs as p
-from turnabout.pipeline.spark import sink
+from turnabout.pipeline.spark import sink, staging
 from turnabout.pipeline.spark.access import Access
-from turnabout.pipeline.spark.sink import BatchWriter, Sink, SinkFull, StreamWriter
+from turnabout.pipeline.spark.sink import BatchWriter, StreamWriter
+from turnabout.pipeline.spark.staging import Sink, SinkFull
 from turnabout.server.verbs import Scope, TokenCreate, new_token, token_text
 from turnabout.words.errors import Forbidden, Unavailable, Uncertain, UsageError
 
@@ -53,7 +54,7 @@ def test_a_stream_batch_is_sent_once(mq, made):
     writer: Any = pickle.loads(pickle.dumps(StreamWriter(made, None)))
     tasks = [writer.write(iter([numbers(0, 3), numbers(3, 5)])), writer.write(iter([]))]
     tasks.append(writer.write(iter([numbers(5, 6)])))
-    assert [task.messages for task in tasks] == [5, 0, 1]
+    assert [task.attempt.messages for task in tasks] == [5, 0, 1]
     assert payloads(mq) == []
 
     writer.commit([*tasks, None], 0)
@@ -134,7 +135,7 @@ def test_a_row_that_is_no_message_fails_the_task(mq, made):
 
 
 def test_what_a_failed_task_staged_is_removed(mq, made):
-    bad = batch(value=pa.array([*[b"x"] * sink.CHUNK_MESSAGES, None]))
+    bad = batch(value=pa.array([*[b"x"] * staging.CHUNK_MESSAGES, None]))
     with pytest.raises(UsageError, match=r"row 5,001 of partition 0"):
         StreamWriter(made, None).write(iter([bad]))
     stage, unstage = _SEEN
@@ -160,8 +161,8 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def test_chunks(mq, made, monkeypatch):
-    monkeypatch.setattr(sink, "CHUNK_MESSAGES", 4)
-    monkeypatch.setattr(sink, "CHUNK_BYTES", 5)
+    monkeypatch.setattr(staging, "CHUNK_MESSAGES", 4)
+    monkeypatch.setattr(staging, "CHUNK_BYTES", 5)
     writer = StreamWriter(made, None)
     rows = batch(value=pa.array([*[b"1"] * 9, b"22222", b"3", b"4"]))
     task = writer.write(iter([rows]))

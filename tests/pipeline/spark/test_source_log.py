@@ -11,8 +11,9 @@ from pyspark.sql import datasource as spark_filters
 import turnabout
 from tests.pipeline.spark.places import finish, on_postgres
 from tests.pipeline.spark.played import Killed, Query, read, rows_of, source, struct
+from turnabout.pipeline import schema
 from turnabout.pipeline import verbs as p
-from turnabout.pipeline.spark import lease, log, schema
+from turnabout.pipeline.spark import lease, log
 from turnabout.pipeline.spark.filters import Condition, pushed
 from turnabout.server import verbs as c
 from turnabout.words.errors import Forbidden, QueueNotFound, Unauthorized, UsageError

@@ -12,8 +12,8 @@ import pytest
 import turnabout
 from tests.pipeline.spark.places import finish, on_postgres, on_sqlite
 from tests.pipeline.spark.test_source_log import token
+from turnabout.pipeline import schema
 from turnabout.pipeline import verbs as p
-from turnabout.pipeline.spark import schema
 
 Spark = Any
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import closing, contextmanager
+from importlib.util import find_spec
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from turnabout import pipeline
 from turnabout.cli import _show
 from turnabout.cli._app import NEGATIVE, App, negative
 from turnabout.cli._declare import YES, command, group, option
-from turnabout.cli._kinds import DURATION, INSTANT, PER_SECOND
+from turnabout.cli._kinds import DURATION, INSTANT, PER_SECOND, Kind
 from turnabout.cli._progress import progress
 from turnabout.cli.queue import confirm
 from turnabout.pipeline.results import Archived, Compacted, PurgeReport, Replayed
@@ -30,19 +31,41 @@ from turnabout.words.records import OUTCOMES
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+Pairs = tuple[tuple[str, str], ...]
 NOT_DONE = frozenset(
     {"lake_damaged", "rows_lost", "not_archived", "without_value", "job_failed", "sink_full"}
 )
 """Codes of errors that do not mean a wrong call: exit code 1."""
 
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise ValueError(text)
+    return name, value
+
+
+KEY_VALUE = Kind("NAME=VALUE", _pair, "AWS_REGION=eu-central-1", "option")
+
 _IN_A_LAKE = {
     "envvar": "TURNABOUT_LAKE",
     "show_envvar": True,
     "required": True,
-    "metavar": "FOLDER",
+    "metavar": "PLACE",
 }
-LAKE = option("--lake", "The folder of the lake; all executors see it by this path.", **_IN_A_LAKE)
-ARCHIVE = option("--archive", "Only this archive; otherwise all in the lake.", metavar="NAME")
+LAKE = option("--lake", "A folder that all executors see, or s3://bucket/lake.", **_IN_A_LAKE)
+STORAGE = option(
+    "--storage-option storage_options",
+    "Of an object store, beside the environment: AWS_REGION=…; may be repeated.",
+    KEY_VALUE,
+    multiple=True,
+)
+ARCHIVE = option("--archive", "Its name, if the lake has several.", metavar="NAME")
+ENGINE = option(
+    "--engine",
+    "local: this process alone. [default: spark where PySpark is installed]",
+    ("local", "spark"),
+)
 MASTER = option("--master", "Spark's master. [default: this machine, local[*]]", metavar="URL")
 NAMESPACE = option("--namespace", "Only this namespace.", metavar="NAME")
 SINCE = option("--since", "Finished since then: 24h (ago), 2026-05-01.", INSTANT)
@@ -64,7 +87,7 @@ QUEUES = chosen("--queue queues", "Only this queue", metavar="NAME")
     short_help="Run a job: archive, compact, purge, replay, report.",
 )
 def run() -> None:
-    """Jobs on the log of what finished, and on the lake where it is archived as Parquet.
+    """Jobs on the log of what finished, and on the lake where it is archived as Delta tables.
 
     Each may be killed at any point and is simply run again. Exit codes, for schedulers: 0 done; 1
     not done, as it says; 2 a wrong call; 3 the database cannot be reached, or the job is already
@@ -76,6 +99,7 @@ def run() -> None:
     "archive",
     "turnabout pipeline run archive --lake /var/lib/turnabout/lake",
     "turnabout pipeline run archive --lake /var/lib/turnabout/lake --every 30s",
+    "turnabout pipeline run archive --lake s3://bucket/lake --engine local",
     "turnabout pipeline run archive --lake /mnt/lake --master spark://host:7077 --json",
     json=Archived,
 )
@@ -87,6 +111,8 @@ def run() -> None:
 @option("--skip-lost", "Pass over rows that were removed before; note it.", bool)
 @option("--adopt", "Go on with an archive that was forgotten.", bool)
 @NAMESPACE
+@STORAGE
+@ENGINE
 @MASTER
 def archive(
     app: App,
@@ -94,6 +120,8 @@ def archive(
     archive: str,
     every: float | None,
     without_value: bool,
+    storage_options: Pairs,
+    engine: str | None,
     master: str | None,
     **options: Any,
 ) -> None:
@@ -104,19 +132,21 @@ def archive(
     code is then 1, until --skip-lost. In the JSON, rows to batches are those of this run.
     """
     app.need_file()
+    storage = dict(storage_options) or None
     with refusals(app):
-        _look(app, lake, archive, namespace=options["namespace"], begins=True)
-    with _job(app, master) as (spark, stop), _told("Archiving", "rows") as tell:
+        _look(app, lake, archive, namespace=options["namespace"], storage=storage, begins=True)
+    with job(app, engine, master) as (spark, stop), _told("Archiving", "rows") as tell:
         from turnabout.pipeline.jobs.archive import archive as run_archive
 
         def batch(done: Archived) -> None:
             tell(done.rows, f"{_show.plural(done.rows, 'row')} in {_show.duration(done.seconds)}")
 
         done = run_archive(
-            spark,
             app.url,
             lake,
+            spark=spark,
             archive=archive,
+            storage_options=storage,
             once=every is None,
             every_seconds=every or 0.0,
             include_value=not without_value,
@@ -128,48 +158,49 @@ def archive(
     if done.rows:
         batches = _show.plural(done.batches, "batch", "batches")
         text = f"Archived {_show.plural(done.rows, 'row')} in {batches}"
-    app.say(done, f"{text}; {archive} has {_show.count(done.total)} in all.")
+    by = "by this process" if spark is None else "by Spark"
+    app.say(done, f"{text} {by}; {archive} has {_show.count(done.total)} in all.")
 
 
 @command(
     "compact",
     "turnabout pipeline run compact --lake /var/lib/turnabout/lake",
-    "turnabout pipeline run compact --lake /var/lib/turnabout/lake --older-than 2d --keep 7d",
+    "turnabout pipeline run compact --lake s3://bucket/lake --older-than 2d --keep 14d",
     json=Compacted,
 )
 @LAKE
 @ARCHIVE
 @option("--older-than", "Days that ended at least this long ago.", DURATION, "1d")
-@option("--keep", "Keep replaced files this long, for readers.", DURATION, "1d")
-@MASTER
+@option("--keep", "Keep files without use this long, for readers.", DURATION, "7d")
+@STORAGE
 def compact(
-    app: App, lake: str, archive: str | None, older_than: float, keep: float, master: str | None
+    app: App,
+    lake: str,
+    archive: str | None,
+    older_than: float,
+    keep: float,
+    storage_options: Pairs,
 ) -> None:
-    """Merge the small files of past days. An archiver and readers may go on meanwhile.
+    """Merge the small files of past days, and remove files that nobody needs any more: those that
+    were merged, and those of killed runs. An archiver and readers may go on. Needs no Java.
 
-    In the JSON, before and after count files; removed counts old files that nobody needs any more.
+    In the JSON, before and after count files; removed counts files without use.
     """
     with refusals(app):
-        _look(None, lake, archive)
-    with _job(app, master) as (spark, stop), _told("Compacting", "rows") as tell:
+        need_lake()
         from turnabout.pipeline.jobs.compact import compact as run_compact
 
-        def day(done: Compacted) -> None:
-            tell(done.rows, f"{_show.plural(done.days, 'day')}, {_show.plural(done.rows, 'row')}")
-
         done = run_compact(
-            spark,
             lake,
             archive=archive,
             older_than_days=older_than / 86_400,
             keep_hours=keep / 3600,
-            progress=day,
-            stop=stop,
+            storage_options=dict(storage_options) or None,
         )
     app.say(
         done,
-        f"{_show.plural(done.days, 'day')}: {_show.plural(done.before, 'file')} became "
-        f"{_show.count(done.after)}; removed {_show.plural(done.removed, 'old file')}.",
+        f"{_show.plural(done.before, 'file')} became {_show.count(done.after)}; removed "
+        f"{_show.plural(done.removed, 'old file')}.",
     )
 
 
@@ -181,9 +212,17 @@ def compact(
 )
 @chosen("--lake lakes", "A lake with archives", **_IN_A_LAKE)
 @option("--keep", "Keep what finished less than this long ago.", DURATION, "1d")
-@option("--deep", "Read the files whole, not only their sizes.", bool)
+@option("--quick", "Look at the sizes of files only, not at what is in them.", bool)
 @option("--dry-run", "Only count.", bool)
-def purge(app: App, lakes: tuple[str, ...], keep: float, deep: bool, dry_run: bool) -> None:
+@STORAGE
+def purge(
+    app: App,
+    lakes: tuple[str, ...],
+    keep: float,
+    quick: bool,
+    dry_run: bool,
+    storage_options: Pairs,
+) -> None:
     """Remove history that every archive of this database has, once its files are seen to be there.
 
     Never more than the archive that is furthest behind has (in the JSON: archive, position), and
@@ -197,8 +236,9 @@ def purge(app: App, lakes: tuple[str, ...], keep: float, deep: bool, dry_run: bo
             app.url,
             *lakes,
             keep_seconds=keep,
-            deep=deep,
+            deep=not quick,
             dry_run=dry_run,
+            storage_options=dict(storage_options) or None,
             progress=lambda rows: tell(rows, None),
         )
     app.say(done, _purged(done))
@@ -234,6 +274,8 @@ def _purged(done: PurgeReport) -> str:
 @option("--dry-run", "Only count.", bool)
 @YES
 @NAMESPACE
+@STORAGE
+@ENGINE
 @MASTER
 def replay(
     app: App,
@@ -241,6 +283,8 @@ def replay(
     run_id: str | None,
     dry_run: bool,
     yes: bool,
+    storage_options: Pairs,
+    engine: str | None,
     master: str | None,
     **options: Any,
 ) -> None:
@@ -259,9 +303,10 @@ def replay(
         options[name] = options[name] or None
     if not dry_run:
         confirm(yes, f"Send the chosen rows to {options['to'] or 'their queues'}?")
+    storage = dict(storage_options) or None
     with refusals(app):
-        _look(app, lake, options["archive"], namespace=options["namespace"])
-    with _job(app, master) as (spark, stop), _told("Replaying", "messages") as tell:
+        _look(app, lake, options["archive"], namespace=options["namespace"], storage=storage)
+    with job(app, engine, master) as (spark, stop), _told("Replaying", "messages") as tell:
         from turnabout.pipeline.jobs.replay import replay as run_replay
 
         def batch(done: Replayed) -> None:
@@ -269,9 +314,10 @@ def replay(
             tell(done.sent, of)
 
         done = run_replay(
-            spark,
             app.url,
             lake,
+            spark=spark,
+            storage_options=storage,
             run_id=run_id or "dry-run",
             dry_run=dry_run,
             progress=batch,
@@ -332,48 +378,59 @@ def _told(title: str, unit: str) -> Generator[Tell]:
 
 
 def _look(
-    app: App | None,
+    app: App,
     lake: str,
     archive: str | None,
     *,
-    namespace: str | None = None,
+    namespace: str | None,
+    storage: Mapping[str, str] | None,
     begins: bool = False,
 ) -> None:
     """Refuse what the job would refuse once Spark runs, which takes seconds to start: a lake, an
-    archive, and with `app` a database that are not there.
+    archive, and a database that are not there.
     """
-    need_spark()
+    need_lake()
     from turnabout.pipeline.jobs.archive import may_begin
-    from turnabout.pipeline.lake import Lake
+    from turnabout.pipeline.lake import ArchiveTable, Lake
     from turnabout.pipeline.spark.access import Access
 
-    if app is not None:
-        with closing(Access(app.url, namespace=namespace)) as access:
-            access.run(LogLook())
-            if begins and archive is not None:
-                Lake(lake, create=may_begin(access, lake, archive))
+    place = Lake(lake, storage_options=storage)
+    with closing(Access(app.url, namespace=namespace)) as access:
+        access.run(LogLook())
+        if begins and archive is not None:
+            may_begin(access, ArchiveTable(place.place(archive), archive, access.namespace))
     if not begins:
-        there = Lake(lake)
-        if archive is not None:
-            there.files(archive)
+        place.table(archive)
 
 
 @contextmanager
-def _job(app: App, master: str | None) -> Generator[tuple[SparkSession, threading.Event]]:
-    """Spark, and what tells a job to stop; errors with exit code 1 unless the call was wrong."""
+def job(
+    app: App, engine: str | None, master: str | None
+) -> Generator[tuple[SparkSession | None, threading.Event]]:
+    """Spark, unless the engine is this process, and what tells a job to stop. Errors end with exit
+    code 1 unless the call was wrong.
+    """
+    if engine == "local" and master is not None:
+        raise UsageError("--master is Spark's: leave it out, or --engine local")
     with refusals(app):
-        need_spark()
-        from turnabout.pipeline import session
-
-        # Spark's Python workers would take Ctrl-C for themselves, and break the batch: they and
-        # Java inherit what is blocked while they are started.
-        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
-            spark = session("turnabout", master=master)
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        spark = None
+        if engine == "spark" or master is not None or (engine is None and find_spec("pyspark")):
+            spark = _session(master)
         with _stopping() as stop:
             yield spark, stop
+
+
+def _session(master: str | None) -> SparkSession:
+    need_spark()
+    from turnabout.pipeline import session
+
+    # Spark's Python workers would take Ctrl-C for themselves, and break the batch: they and Java
+    # inherit what is blocked while they are started.
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        return session("turnabout", master=master)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
 
 @contextmanager
@@ -387,10 +444,22 @@ def refusals(app: App) -> Generator[None]:
         raise
 
 
+def need_lake() -> None:
+    """Raises: UsageError, naming the extra, if the lake's packages are not installed."""
+    with _as_usage():
+        pipeline.need_lake()
+
+
 def need_spark() -> None:
     """Raises: UsageError, naming the extra, if Spark is not installed."""
-    try:
+    with _as_usage():
         pipeline.need_spark()
+
+
+@contextmanager
+def _as_usage() -> Generator[None]:
+    try:
+        yield
     except ImportError as error:
         raise UsageError(str(error)) from error
 

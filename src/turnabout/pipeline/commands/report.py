@@ -49,7 +49,7 @@ SHARE = Kind("share", _share, "1%, or 0.01")
     "turnabout pipeline run report --since 1h --fail-over-wait p99=30s --fail-over-dead 1%",
     json=one(Reported, "over"),
 )
-@option("--lake", "From this lake; otherwise from the database's history.", metavar="FOLDER")
+@option("--lake", "From this lake; otherwise from the database's history.", metavar="PLACE")
 @jobs.ARCHIVE
 @jobs.SINCE
 @jobs.UNTIL
@@ -107,7 +107,7 @@ def report(
     if lake is None:
         app.need_file()
         if options.pop("archive") is not None:
-            raise UsageError("--archive is an archive of a lake: name that with --lake FOLDER")
+            raise UsageError("--archive is an archive of a lake: name that with --lake PLACE")
     with jobs.refusals(app), progress("Reporting", 1.0) as bar:
         jobs.need_spark()
         from turnabout.pipeline import session

@@ -12,7 +12,7 @@ from turnabout.cli._declare import YES, argument, command, option
 from turnabout.cli._json import one
 from turnabout.cli._kinds import DURATION
 from turnabout.cli.queue import confirm
-from turnabout.pipeline.commands.jobs import need_spark, refusals
+from turnabout.pipeline.commands.jobs import ARCHIVE, STORAGE, Pairs, need_lake, refusals
 from turnabout.pipeline.results import LakeArchive, LakeContents, Status
 from turnabout.pipeline.verbs import (
     Subscription,
@@ -64,7 +64,8 @@ LAKE_ARCHIVES: _show.Columns = (
     ("ROWS", "rows", _show.count),
     ("FILES", "files", _show.count),
     ("MB", lambda one: _megabytes(one.bytes), _show.figure),
-    ("LAST COMMIT", "committed_at", _show.when),
+    ("VERSION", "version", _show.count),
+    ("TABLE", "uri", _show.clean),
 )
 
 
@@ -91,7 +92,6 @@ def status(app: App, most: float | None) -> None:
     Exit codes: 0 ok; 1 over --fail-over-lag; 2 a wrong call; 3 the database cannot be reached.
     """
     app.need_file()
-    need_spark()
     from turnabout.pipeline.jobs.status import status as ask
 
     found = ask(app.url)
@@ -109,7 +109,7 @@ def status(app: App, most: float | None) -> None:
 
 def _show_status(app: App, found: Status) -> None:
     app.show(found.subscriptions, SUBSCRIPTIONS, "No lease streams.")
-    none = "No archives: `turnabout pipeline run archive --lake FOLDER` makes one."
+    none = "No archives: `turnabout pipeline run archive --lake PLACE` makes one."
     app.show(found.archives, ARCHIVES, none)
     waiting = found.log.waiting_ms
     if waiting is not None:
@@ -166,45 +166,47 @@ def forget(app: App, archive: str, yes: bool) -> None:
     "lake",
     "turnabout pipeline lake /var/lib/turnabout/lake",
     "turnabout pipeline lake /var/lib/turnabout/lake --deep",
-    "turnabout pipeline lake /var/lib/turnabout/lake --files",
+    "turnabout pipeline lake s3://bucket/lake --files",
     json=LakeContents,
 )
-@argument("folder", envvar="TURNABOUT_LAKE")
+@argument("place", envvar="TURNABOUT_LAKE")
 @option("--deep", "Read the files whole and compare their digests.", bool)
 @option("--files", 'List the Parquet files, for other programs. With --json: {"files"}.', bool)
-def lake(app: App, folder: str, deep: bool, files: bool) -> None:
-    """Check that the files of the lake in FOLDER are there with their sizes, and sum them up.
+@ARCHIVE
+@STORAGE
+def lake(
+    app: App,
+    place: str,
+    deep: bool,
+    files: bool,
+    archive: str | None,
+    storage_options: Pairs,
+) -> None:
+    """Check that the files of the lake in PLACE are there with their sizes, and sum them up.
 
-    Exit code 1 if it is damaged. Staged rows belong to runs that go on, or were killed: the next
-    run removes them.
+    PLACE is a folder, or a URL such as s3://bucket/lake. Each archive is a Delta table, for
+    whatever reads Delta. Exit code 1 if a file is damaged.
     """
-    need_spark()
+    need_lake()
     from turnabout.pipeline.lake import Lake
 
     with refusals(app):
-        there = Lake(folder)
+        there = Lake(place, storage_options=dict(storage_options) or None)
         if files:
-            paths = there.paths()
+            paths = there.paths(archive)
             for text in [""] if app.as_json else paths:
                 app.say({"files": paths}, text)
             return
-        found = _contents(there, deep=deep)
-    text = _show.table(LAKE_ARCHIVES, found.archives)
-    if found.staged_folders:
-        text += f"\nStaged: {_megabytes(found.staged_bytes)} MB."
-    app.say(found, text)
+        names = there.archives() or (there.only(None),) if archive is None else (archive,)
+        found = LakeContents(tuple(_contents(there, name, deep=deep) for name in names))
+    app.say(found, _show.table(LAKE_ARCHIVES, found.archives))
 
 
-def _contents(there: Lake, *, deep: bool) -> LakeContents:
-    archives: list[LakeArchive] = []
-    for name in there.archives():
-        count, size = there.check(name, deep=deep)
-        head = there.head(name)
-        assert head is not None
-        archives.append(
-            LakeArchive(name, head.version, head.total, count, size, head.position, head.at)
-        )
-    return LakeContents(tuple(archives), *there.leftovers())
+def _contents(there: Lake, name: str, *, deep: bool) -> LakeArchive:
+    count, size = there.check(name, deep=deep)
+    version = there.table(name).version()
+    rows = sum(file.rows for file in there.files(name))
+    return LakeArchive(name, there.uri(name), version, rows, count, size)
 
 
 def _need(kind: str, name: str, there: Iterable[str]) -> None:

@@ -1,32 +1,35 @@
 """The plan of a replay: the rows that were chosen, as files of a batch each, which never change.
 
-LAKE/_replay/<run>/plan.json     filters, target, batches; made with the rows, at once
-LAKE/_replay/<run>/rows/         a file for each batch, until all are sent
-LAKE/_replay/<run>/sent.json     how many batches are sent: what is repeated is skipped sooner
+It is a Delta table, LAKE/_replay/<run>: made with all of its files in one commit, which only one
+process can make; its description has filters, target and batches, its transaction `sent` how many
+batches are sent, so that what is repeated is skipped sooner.
 """
 
 from __future__ import annotations
 
-import json
-import secrets
-import time
-from collections.abc import Generator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
 
-from turnabout.pipeline.lake import Lake, _disk
-from turnabout.pipeline.lake._commits import decode, encode
-from turnabout.pipeline.spark.lakes import Filter
+import msgspec
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction
+from deltalake.exceptions import DeltaError
+from deltalake.transaction import AddAction, create_table_with_add_actions
+
+from turnabout.pipeline.lake import Filter, Lake, LakeDamaged, WrittenFile
+from turnabout.pipeline.lake._files import ROWS, read, write_table
+from turnabout.pipeline.lake._table import added, opened
+from turnabout.pipeline.schema import LOG
 from turnabout.words import limits
 from turnabout.words.errors import UsageError
+from turnabout.words.value import Value
 
 RUN_CHARS_MAX = 30
-_STALE_SECONDS = 86_400
+SENT: Final = "sent"
+ORDER: Final = ("sent_at", "message_id", "finished_at")
+"""Order in which rows are sent again."""
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(Value):
     """A run's plan. batches: file and rows of each, in order; left_out: rows without value."""
 
     run: str
@@ -46,69 +49,76 @@ class Plan:
 
 
 class JobRun:
-    """A run in its lake, for one process at a time."""
+    """A run in its lake. Raises: UsageError for an invalid name."""
 
     def __init__(self, lake: Lake, run: str) -> None:
-        self.folder = lake.folder / "_replay" / run
-        self.name = run
-        self._staging = lake.folder / "_staging"
-        self._lake = lake
-
-    @classmethod
-    @contextmanager
-    def held(cls, lake: Lake, run: str) -> Generator[JobRun]:
-        """The run of a name. Raises: Taken: another process is at it; UsageError: no name."""
         limits.plain_name(run)
         if len(run) > RUN_CHARS_MAX:
             raise UsageError(f"a run id has at most {RUN_CHARS_MAX} characters, not {len(run)}")
-        with _disk.told(lake.folder):
-            _disk.make_folder(lake.folder / "_replay")
-            with _disk.lock(lake.folder / "_replay" / f".{run}.lock", f"the replay {run}"):
-                yield cls(lake, run)
+        self.name = run
+        self.storage = lake.storage.child("_replay", run)
 
     def plan(self) -> Plan | None:
-        """The plan, if the run was begun. Raises: WrongVersion, LakeDamaged."""
-        path = self.folder / "plan.json"
-        return decode(path.read_bytes(), str(path), Plan) if path.exists() else None
-
-    @contextmanager
-    def staged(self) -> Generator[Path]:
-        """A folder for rows; removed at the end unless it became the run's."""
-        self._sweep()
-        path = self._staging / f"replay.{self.name}.{secrets.token_hex(4)}"
-        _disk.make_folder(self._staging)
+        """Read the plan; None: the run was not begun. Raises: LakeDamaged."""
+        table = opened(self.storage)
+        if table is None:
+            return None
         try:
-            yield path
-        finally:
-            _disk.remove_folder(path)
+            return msgspec.json.decode(table.metadata().description or "", type=Plan)
+        except msgspec.DecodeError as error:
+            raise LakeDamaged(f"{self.storage.uri} is not the plan of a replay") from error
 
-    def begin(self, staged: Path, plan: Plan) -> None:
-        """Make the staged rows and the plan the run's, at once."""
-        for file in sorted(staged.joinpath("rows").glob("*")):
-            _disk.sync(file)
-        _disk.write_aside(staged / "plan.json", encode(plan))
-        _disk.sync(staged)
-        _disk.move(staged, self.folder)
-        _disk.sync(self.folder.parent)
+    def write(self, rows: Any, number: int) -> WrittenFile:
+        """Write a table of rows as the file of a batch."""
+        with self.storage.told():
+            return write_table(rows, self.storage, f"rows-{number:012d}")
+
+    def begin(self, files: Sequence[WrittenFile], plan: Plan) -> Plan:
+        """Make the run, with its rows; if another process has made it meanwhile, take that one."""
+        actions: list[AddAction] = [added(file) for file in files]
+        try:
+            with self.storage.told():
+                create_table_with_add_actions(
+                    self.storage.uri,
+                    Schema.from_arrow(ROWS),
+                    actions,
+                    mode="error",
+                    name=self.name,
+                    description=msgspec.json.encode(plan).decode(),
+                    storage_options=self.storage.delta_options,
+                )
+        except DeltaError:
+            there = self.plan()
+            if there is None:
+                raise
+            return there
+        return plan
+
+    def rows(self, path: str) -> Iterator[Any]:
+        """Read the rows of a batch, in their order."""
+        return read(self.storage, [path], tuple(LOG))
 
     def sent(self) -> int:
-        """Batches that are known to be sent."""
-        try:
-            return int(json.loads((self.folder / "sent.json").read_bytes())["batches"])
-        except FileNotFoundError:
-            return 0
+        """Count the batches that are known to be sent."""
+        table = opened(self.storage)
+        return 0 if table is None else table.transaction_version(SENT) or 0
 
-    def note(self, batches: int, *, last: bool) -> None:
+    def note(self, batches: int, plan: Plan) -> None:
         """Note the number of sent batches. The last one removes the rows."""
-        aside = self.folder / "sent.json.next"
-        _disk.remove(aside)
-        _disk.write_aside(aside, json.dumps({"batches": batches}).encode())
-        aside.replace(self.folder / "sent.json")
-        if last:
-            _disk.remove_folder(self.folder / "rows")
-
-    def _sweep(self) -> None:
-        """Remove what runs that were killed while they chose have left, a day ago."""
-        for path in self._staging.glob("replay.*"):
-            if path.stat().st_mtime < time.time() - _STALE_SECONDS:
-                _disk.remove_folder(path)
+        table: DeltaTable | None = opened(self.storage)
+        assert table is not None
+        properties = CommitProperties(app_transactions=[Transaction(SENT, batches)])
+        try:
+            with self.storage.told():
+                table.create_write_transaction(
+                    [], "append", table.schema(), commit_properties=properties
+                )
+        except DeltaError:  # another process sends, too; the database knows what is sent
+            return
+        if batches == len(plan.batches):
+            files = self.storage.files()
+            for path, _ in plan.batches:
+                try:
+                    files.delete_file(path)
+                except OSError:  # gone already
+                    continue

@@ -1,16 +1,16 @@
 """`purge`: remove from the database what every archive has, once its files are seen to be there.
 
-Needs no Spark: the lake's manifest says what there should be, the database removes it in steps.
+The archive's table says what there should be, and the database removes it in steps.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from turnabout.pipeline.lake import Lake, LakeDamaged
+from turnabout.pipeline.lake import ArchiveTable, Lake, LakeDamaged
 from turnabout.pipeline.results import PurgeReport
 from turnabout.pipeline.spark.access import Access
 from turnabout.pipeline.verbs import LogCut, LogPurge, Watermark, WatermarkList
@@ -32,15 +32,17 @@ def purge(
     url: str,
     *lakes: str | PathLike[str],
     keep_seconds: float = 86_400.0,
-    deep: bool = False,
+    deep: bool = True,
     dry_run: bool = False,
+    storage_options: Mapping[str, str] | None = None,
     progress: Callable[[int], object] | None = None,
     now: float | None = None,
 ) -> PurgeReport:
     """Remove the rows of the log that all archives have, and that finished `keep_seconds` ago.
 
     lakes     where the archives are: each that has a watermark has to be in one of them
-    deep      read the files whole and compare their digests, instead of their sizes
+    deep      read the files whole and compare their digests; False: compare their sizes
+    storage_options  of object stores: what delta-rs takes, beside the environment
     progress  called with the rows removed so far
     Raises: NotArchived: there is no archive, or one is in none of the lakes; LakeDamaged: a file is
             not there as it was; Forbidden, Disconnected. Nothing was removed, but by steps that
@@ -54,7 +56,7 @@ def purge(
                 "there is no archive of this database: `turnabout pipeline run archive` makes one, "
                 "and only what it has is purged"
             )
-        found = [Lake(lake) for lake in lakes]
+        found = [Lake(lake, storage_options=storage_options) for lake in lakes]
         files = size = 0
         for mark in marks:
             lake = _lake_of(found, mark)
@@ -70,24 +72,20 @@ def purge(
 
 
 def _lake_of(lakes: Sequence[Lake], mark: Watermark) -> Lake:
-    """The lake that has what the watermark says. Raises: NotArchived."""
+    """Find the lake that has the watermark's rows. Raises: NotArchived, LakeDamaged."""
     name = mark.archive
     for lake in lakes:
-        if name not in lake.archives():
+        total = ArchiveTable(lake.place(name), name).total
+        if total is None:
             continue
-        for commit in lake.back(name):
-            if commit.position == mark.position and commit.namespace is None:
-                if commit.total != mark.messages:
-                    raise LakeDamaged(
-                        f"the archive {name} in {lake.folder} has {commit.total:,} rows at its "
-                        f"watermark, and this database counted {mark.messages:,}: nothing is purged"
-                    )
-                return lake
-        raise NotArchived(
-            f"the archive {name} in {lake.folder} has never been at the watermark that this "
-            "database has of it: it is another lake, or an older copy. Name the right one, or run "
-            "the archive again"
-        )
+        rows = sum(file.rows for file in lake.files(name))
+        if total < mark.messages or rows != total:
+            raise LakeDamaged(
+                f"the archive {name} in {lake} lists {rows:,} rows of {total:,}, and this database "
+                f"has seen {mark.messages:,} archived: it is an older copy, or was changed by "
+                "hand. Nothing is purged"
+            )
+        return lake
     raise NotArchived(
         f"the archive {name} is in none of these lakes: name its lake, too (--lake, again), or end "
         f"it: turnabout pipeline forget {name}"

@@ -9,17 +9,20 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from turnabout.pipeline.jobs._failures import told
-from turnabout.pipeline.jobs._plan import JobRun, Plan
-from turnabout.pipeline.lake import Lake
+import pyarrow as pa
+
+from turnabout.pipeline.jobs._plan import ORDER, JobRun, Plan
+from turnabout.pipeline.lake import Filter, Lake, WrittenFile
+from turnabout.pipeline.lake._files import in_files
+from turnabout.pipeline.lake._filter import matched
 from turnabout.pipeline.results import Chosen, Replayed
+from turnabout.pipeline.schema import LOG
 from turnabout.pipeline.spark.access import Access
-from turnabout.pipeline.spark.lakes import Filter, matching, read_lake
-from turnabout.pipeline.spark.schema import LOG, ddl
+from turnabout.pipeline.spark.staging import RUN, Sink
 from turnabout.words import limits
 from turnabout.words.errors import TurnaboutError, UsageError
 from turnabout.words.value import replace
@@ -27,7 +30,9 @@ from turnabout.words.value import replace
 if TYPE_CHECKING:
     from os import PathLike
 
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import SparkSession
+
+_arrow: Any = pa
 
 BATCH_ROWS = 20_000
 _RATED_SECONDS = 10
@@ -43,11 +48,11 @@ class WithoutValue(TurnaboutError):
 
 
 def replay(
-    spark: SparkSession,
     url: str,
     lake: str | PathLike[str],
     *,
     run_id: str,
+    spark: SparkSession | None = None,
     to: str | None = None,
     archive: str | None = None,
     since: int | None = None,
@@ -61,6 +66,7 @@ def replay(
     dry_run: bool = False,
     namespace: str | None = None,
     token: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
     progress: Callable[[Replayed], object] | None = None,
     stop: threading.Event | None = None,
 ) -> Replayed:
@@ -68,40 +74,47 @@ def replay(
 
     run_id   names the run: started again with it, it goes on, and sends nothing twice. The rows
              are those that were chosen at its first start
+    spark    a session whose executors choose the rows; without one this process does
+    archive  needed if the lake has several
     since, until  milliseconds: finished from then, and before then
     per_second    at most this many: batches are spread, and the messages of each by delays
     skip_without_value  leave out rows whose payload was not kept, instead of refusing
     dry_run  only count
-    Raises: WithoutValue; UsageError: a run of that id has another target or other filters; Taken:
-            it is running; SinkFull and others of the sink; LakeDamaged, JobFailed, StorageFull.
+    storage_options  of an object store: what delta-rs takes, beside the environment
+    Raises: WithoutValue; UsageError: a run of that id has another target or other filters;
+            SinkFull and others of the sink; LakeDamaged, JobFailed, StorageFull.
     """
-    asked = Filter(
-        since=since,
-        until=until,
-        queues=_tuple(queues),
-        channels=_tuple(channels),
-        outcomes=_tuple(outcomes),
-        ids=_tuple(ids),
-    )
+    lists = map(_tuple, (queues, channels, outcomes, ids))
     if per_second is not None:
         limits.whole(per_second, "per_second", 1, limits.INTEGER_MAX)
     began = time.monotonic()
-    place = Lake(lake)
+    place = Lake(lake, storage_options=storage_options)
     with closing(Access(url, token=token, namespace=namespace)) as access:
         _check_names(access, to, queues or ())
-        asked = replace(asked, namespace=access.namespace)
-        chooser = _Chooser(spark, access, place, archive, asked)
+        asked = Filter(since, until, access.namespace, *lists)
+        run = JobRun(place, run_id)
+        chooser = _chooser(spark, access, place, archive, asked)
         if dry_run:
             done = _counted(run_id, chooser.count())
         else:
-            with JobRun.held(place, run_id) as run:
-                plan = run.plan()
-                if plan is None:
-                    plan = chooser.plan(run, to, per_second, skip_without_value=skip_without_value)
-                _check_same(plan, to, asked)
-                sender = _Sender(spark, access, run, plan)
-                done = sender.run(per_second, progress, stop or threading.Event())
+            plan = run.plan()
+            if plan is None:
+                plan = choose(
+                    run, chooser, asked, to, per_second, skip_without_value=skip_without_value
+                )
+            _check_same(plan, to, asked)
+            done = Sender(access, run, plan).run(per_second, progress, stop or threading.Event())
     return replace(done, seconds=time.monotonic() - began)
+
+
+def _chooser(
+    spark: SparkSession | None, access: Access, lake: Lake, archive: str | None, asked: Filter
+) -> Chooser:
+    if spark is None:
+        return LocalChooser(lake, archive, asked)
+    from turnabout.pipeline.jobs._chooser import SparkChooser
+
+    return SparkChooser(spark, access, lake, archive, asked)
 
 
 def _check_names(access: Access, to: str | None, queues: Sequence[str]) -> None:
@@ -117,102 +130,90 @@ def _counted(run: str, chosen: tuple[Chosen, ...]) -> Replayed:
     return Replayed(run, total - missing, 0, missing, done=False, chosen=chosen)
 
 
-class _Chooser:
-    """Which rows of the lake."""
-
-    def __init__(
-        self, spark: SparkSession, access: Access, lake: Lake, archive: str | None, asked: Filter
-    ) -> None:
-        from turnabout.pipeline.spark.sessions import beside
-
-        self._spark, self._access, self._lake = beside(spark), access, lake
-        self._archive, self._asked = archive, asked
+class Chooser(Protocol):
+    """Finds the rows of a replay."""
 
     def count(self) -> tuple[Chosen, ...]:
-        """Counts by queue and outcome."""
-        from pyspark.sql import functions as f
+        """Count them by queue and outcome."""
+        ...
 
-        with told(self._access, "while it counted rows of the lake"):
-            found = (
-                self._rows()
-                .groupBy("namespace", "queue", "outcome")
-                .agg(f.count("*").alias("n"), f.count_if(f.col("value").isNull()).alias("missing"))
-                .orderBy("namespace", "queue", "outcome")
-                .collect()
-            )
-        return tuple(
-            Chosen(row["namespace"], row["queue"], row["outcome"], row["n"], row["missing"])
-            for row in found
+    def write(self, run: JobRun, size: int) -> Sequence[WrittenFile]:
+        """Write those with a payload, in `ORDER`, as files of at most `size` rows each."""
+        ...
+
+
+class LocalChooser:
+    """Finds rows in this process: DuckDB sorts what does not fit into memory."""
+
+    def __init__(self, lake: Lake, archive: str | None, asked: Filter) -> None:
+        name = lake.only(archive)
+        paths = [file.path for file in lake.files(name, since=asked.since, until=asked.until)]
+        self._table, self._paths, self._asked = lake.place(name), paths, asked
+
+    def count(self) -> tuple[Chosen, ...]:
+        """Count rows by queue and outcome."""
+        found = matched(self._table, self._paths, self._asked).sql(
+            "select namespace, queue, outcome, count(*), count(*) filter (where value is null) "
+            "from chosen group by all order by all"
         )
+        return tuple(Chosen(*row) for row in found.fetchall())
 
-    def plan(
-        self, run: JobRun, to: str | None, per_second: int | None, *, skip_without_value: bool
-    ) -> Plan:
-        """Choose, write the rows, and begin the run. Raises: WithoutValue, UsageError."""
-        chosen = self.count()
-        total, missing = _totals(chosen)
-        if missing and not skip_without_value:
-            raise WithoutValue(
-                f"the payload of {missing:,} of {total:,} rows was not kept, so they cannot be "
-                "sent: queues keep it with history_payload, archives with their values. "
-                "--skip-without-value sends the others"
-            )
-        if to is None and any(one.queue is None for one in chosen):
-            raise UsageError("some rows are of a queue that is gone: name one for all with --to")
-        with run.staged() as folder:
-            batches = self._write(folder / "rows", per_second) if total > missing else ()
-            plan = Plan(
-                run=run.name,
-                to=to,
-                filter=self._asked,
-                per_second=per_second,
-                rows=sum(rows for _, rows in batches),
-                left_out=missing,
-                batches=batches,
-                made_at=round(time.time() * 1000),
-            )
-            folder.mkdir(exist_ok=True)
-            run.begin(folder, plan)
-        return plan
-
-    def _write(self, folder: Any, per_second: int | None) -> tuple[tuple[str, int], ...]:
-        from pyspark.sql import functions as f
-
-        from turnabout.pipeline.lake._footer import rows_of
-
-        size = BATCH_ROWS
-        if per_second is not None:
-            size = min(size, max(_RATED_ROWS_MIN, per_second * _RATED_SECONDS))
-        with told(self._access, "while it chose rows of the lake"):
-            rows = self._rows().where(f.col("value").isNotNull())
-            rows = rows.orderBy("sent_at", "message_id", "finished_at")
-            rows.write.option("maxRecordsPerFile", size).parquet(str(folder))
-        # Spark numbers files by partition and then by file: their names are the order.
-        files = sorted(folder.glob("*.parquet"))
-        return tuple((file.name, count) for file in files if (count := rows_of(file)))
-
-    def _rows(self) -> DataFrame:
-        asked = self._asked
-        frame = read_lake(
-            self._spark,
-            self._lake.folder,
-            archive=self._archive,
-            since=asked.since,
-            until=asked.until,
+    def write(self, run: JobRun, size: int) -> Sequence[WrittenFile]:
+        """Write the rows, see `Chooser`."""
+        connection = matched(self._table, self._paths, self._asked)
+        found = connection.sql(
+            f"select {', '.join(LOG)} from chosen where value is not null "  # noqa: S608 - ours
+            f"order by {', '.join(ORDER)}"
         )
-        return matching(frame, asked)
+        return [
+            run.write(rows, number)
+            for number, rows in enumerate(in_files(found.to_arrow_reader(size), size))
+        ]
 
 
-class _Sender:
+def choose(
+    run: JobRun,
+    chooser: Chooser,
+    asked: Filter,
+    to: str | None,
+    per_second: int | None,
+    *,
+    skip_without_value: bool,
+) -> Plan:
+    """Choose, write the rows, and begin the run. Raises: WithoutValue, UsageError."""
+    chosen = chooser.count()
+    total, missing = _totals(chosen)
+    if missing and not skip_without_value:
+        raise WithoutValue(
+            f"the payload of {missing:,} of {total:,} rows was not kept, so they cannot be "
+            "sent: queues keep it with history_payload, archives with their values. "
+            "--skip-without-value sends the others"
+        )
+    if to is None and any(one.queue is None for one in chosen):
+        raise UsageError("some rows are of a queue that is gone: name one for all with --to")
+    size = BATCH_ROWS
+    if per_second is not None:
+        size = min(size, max(_RATED_ROWS_MIN, per_second * _RATED_SECONDS))
+    files = chooser.write(run, size) if total > missing else ()
+    plan = Plan(
+        run=run.name,
+        to=to,
+        filter=asked,
+        per_second=per_second,
+        rows=sum(file.rows for file in files),
+        left_out=missing,
+        batches=tuple((file.path, file.rows) for file in files),
+        made_at=round(time.time() * 1000),
+    )
+    return run.begin(files, plan)
+
+
+class Sender:
     """Sends the files of a plan, one after the other."""
 
-    def __init__(self, spark: SparkSession, access: Access, run: JobRun, plan: Plan) -> None:
-        from turnabout.pipeline.spark.sessions import beside
-        from turnabout.pipeline.spark.sink import Sink
-
-        self._spark, self._access = beside(spark), access
+    def __init__(self, access: Access, run: JobRun, plan: Plan) -> None:
+        self._access, self._run, self._plan = access, run, plan
         self._sink = Sink(access, plan.to)
-        self._run, self._plan = run, plan
 
     def run(
         self,
@@ -231,8 +232,8 @@ class _Sender:
             if stop.wait(max(0.0, began + due - time.monotonic())):
                 break
             self._send(number, per_second)
+            self._run.note(number + 1, plan)
             last = number + 1 == len(batches)
-            self._run.note(number + 1, last=last)
             seconds = time.monotonic() - began
             done = replace(done, sent=done.sent + batches[number][1], done=last, seconds=seconds)
             if progress is not None:
@@ -240,41 +241,44 @@ class _Sender:
         return done
 
     def _send(self, number: int, per_second: int | None) -> None:
-        from turnabout.pipeline.spark.sink import send_once
+        path, _ = self._plan.batches[number]
+        attempt = self._sink.stage(self._messages(path, per_second), None, 0)
+        name = self._access.stored(RUN + self._plan.sink_run(number))
+        try:
+            self._sink.publish(name, 0, [attempt])
+        except BaseException:
+            self._sink.forget([attempt])
+            raise
 
-        file = self._run.folder / "rows" / self._plan.batches[number][0]
-        with told(self._access, f"while it sent batch {number}"):
-            frame = self._spark.read.schema(ddl(LOG)).parquet(str(file))
-            messages = frame.select(*self._columns(per_second))
-            send_once(messages, self._sink, self._plan.sink_run(number))
+    def _messages(self, path: str, per_second: int | None) -> Iterator[Any]:
+        """Rows of the log as rows that the sink takes."""
+        first = 0
+        for batch in self._run.rows(path):
+            columns: dict[str, Any] = {
+                "value": batch.column("value"),
+                "channel": batch.column("channel"),
+                "content_type": batch.column("content_type"),
+                "headers": _arrow.array(self._headers(batch), LOG["headers"][0]),
+            }
+            if self._plan.to is None:
+                columns["queue"] = _arrow.array(self._queues(batch), _arrow.string())
+            if per_second is not None:
+                delays = [(first + row) / per_second for row in range(batch.num_rows)]
+                columns["delay_seconds"] = _arrow.array(delays, _arrow.float64())
+            first += batch.num_rows
+            yield _arrow.RecordBatch.from_pydict(columns)
 
-    def _columns(self, per_second: int | None) -> list[Column]:
-        from pyspark.sql import functions as f
+    def _headers(self, batch: Any) -> Iterator[list[tuple[str, str]]]:
+        ids = batch.column("message_id").to_pylist()
+        for number, pairs in zip(ids, batch.column("headers").to_pylist(), strict=True):
+            kept = [(name, text) for name, text in pairs or () if name not in HEADERS]
+            yield [*kept, (HEADERS[0], str(number)), (HEADERS[1], self._plan.run)]
 
-        kept = f.map_filter(
-            f.coalesce(f.col("headers"), f.expr("map()").cast("map<string,string>")),
-            lambda name, _: ~name.isin(*HEADERS),
-        )
-        run = f.lit(self._plan.run)
-        own = f.create_map(
-            f.lit(HEADERS[0]), f.col("message_id").cast("string"), f.lit(HEADERS[1]), run
-        )
-        columns = [
-            f.col("value"),
-            f.col("channel"),
-            f.col("content_type"),
-            f.map_concat(kept, own).alias("headers"),
-        ]
-        if self._plan.to is None:
-            plain = f.col("queue")
-            if self._access.namespace is None:
-                whole = f.concat_ws("/", f.nullif(f.col("namespace"), f.lit("")), plain)
-                plain = whole.alias("queue")
-            columns.append(plain)
-        if per_second is not None:
-            index = f.col("_metadata.row_index").cast("double")
-            columns.append((index / per_second).alias("delay_seconds"))
-        return columns
+    def _queues(self, batch: Any) -> Iterator[str]:
+        names = batch.column("namespace").to_pylist(), batch.column("queue").to_pylist()
+        confined = self._access.namespace is not None
+        for namespace, queue in zip(*names, strict=True):
+            yield queue if confined or not namespace else f"{namespace}/{queue}"
 
 
 def _check_same(plan: Plan, to: str | None, asked: Filter) -> None:

@@ -1,30 +1,30 @@
-"""The lake: the log as Parquet files in a folder, and a manifest that says which of them count.
+"""The lake: archives of the log, each a Delta table, in a folder or an object store.
 
-    lake = Lake("/var/lib/turnabout/lake")
-    duckdb.read_parquet(lake.paths())
+    lake = Lake("s3://bucket/turnabout")
+    polars.scan_delta(lake.uri("archive"))
 
-`_lake` is the folder, `_log` an archive while one process works on it, `_commits` a commit as JSON,
-`_footer` what a Parquet file tells, `_disk` what touches the disk, step by step. Knows nothing of
-Spark and of databases.
+`_storage` is where tables lie, `_files` writes Parquet files and measures them, `_table` an archive
+while it is written, `_lake` what readers see. Knows nothing of Spark and of databases.
 Layout and promises: docs/design/pipeline.md, "The lake".
 """
 
 from __future__ import annotations
 
-from turnabout.pipeline.lake._commits import FORMAT, Commit, File, Lost
-from turnabout.pipeline.lake._disk import LakeDamaged, Taken
-from turnabout.pipeline.lake._lake import Lake
-from turnabout.pipeline.lake._log import CommitLog, Overtaken, hold
+from turnabout.pipeline.lake._files import LakeDamaged, WrittenFile, write
+from turnabout.pipeline.lake._filter import Filter
+from turnabout.pipeline.lake._lake import Lake, LakeFile
+from turnabout.pipeline.lake._storage import Storage
+from turnabout.pipeline.lake._table import ArchiveTable, Commit, Overtaken
 
 __all__ = [
-    "FORMAT",
+    "ArchiveTable",
     "Commit",
-    "CommitLog",
-    "File",
+    "Filter",
     "Lake",
     "LakeDamaged",
-    "Lost",
+    "LakeFile",
     "Overtaken",
-    "Taken",
-    "hold",
+    "Storage",
+    "WrittenFile",
+    "write",
 ]

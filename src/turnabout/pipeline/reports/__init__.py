@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from turnabout.pipeline.jobs._failures import told
-from turnabout.pipeline.lake import _disk
+from turnabout.pipeline.lake import Filter, Storage
 from turnabout.pipeline.results import QueueReport, Reported, Times
+from turnabout.pipeline.schema import ddl
 from turnabout.pipeline.spark.access import Access
-from turnabout.pipeline.spark.lakes import Filter, matching, read_lake
-from turnabout.pipeline.spark.schema import ddl
+from turnabout.pipeline.spark.lakes import matching, read_lake
 from turnabout.words.errors import UsageError
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def report(
             source = f"the lake {Path(lake).absolute()}"
         rows = matching(rows, Filter(since, until))
         work = _Work(rows, since, until, progress or (lambda _n, _part: 0))
-        with _disk.told(folder, "report"):
+        with Storage.of(folder).told():
             folder.mkdir(parents=True, exist_ok=True)
             return work.into(folder, source, top=top, began=began)
 

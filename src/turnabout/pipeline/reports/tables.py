@@ -16,7 +16,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
-from turnabout.pipeline.spark.schema import LOG
+from turnabout.pipeline.schema import LOG
 from turnabout.words.records import OUTCOMES
 
 _CONTENT = ("result", "result_type", "value", "content_type", "headers")

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal
 
-from turnabout.pipeline.spark.schema import INT, LONG, STRING, TIMESTAMP, Column
+from turnabout.pipeline.schema import INT, LONG, STRING, TIMESTAMP, Column
 from turnabout.words.value import Value
 
 Op = Literal["=", "<>", "<", "<=", ">", ">=", "in", "not in", "is null", "is not null", "starts"]

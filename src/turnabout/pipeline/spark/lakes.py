@@ -1,31 +1,18 @@
-"""`read_lake`: the lake as a DataFrame; and which of its rows are wanted."""
+"""`read_lake`: an archive as a DataFrame; and those of its rows that are wanted."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from turnabout.pipeline.lake import Lake
-from turnabout.pipeline.spark.schema import LOG, ddl
-from turnabout.words.value import Value
+from turnabout.pipeline.lake import Filter, Lake
+from turnabout.pipeline.lake._files import read
+from turnabout.pipeline.schema import LOG, ddl
 
 if TYPE_CHECKING:
     from os import PathLike
 
     from pyspark.sql import DataFrame, SparkSession
-
-
-class Filter(Value):
-    """Which rows: those that finished from `since` and before `until` (milliseconds), of these
-    namespaces, queues, channels, outcomes and ids. None: any.
-    """
-
-    since: int | None = None
-    until: int | None = None
-    namespace: str | None = None
-    queues: tuple[str, ...] | None = None
-    channels: tuple[str, ...] | None = None
-    outcomes: tuple[str, ...] | None = None
-    ids: tuple[int, ...] | None = None
 
 
 def read_lake(
@@ -36,27 +23,42 @@ def read_lake(
     since: int | None = None,
     until: int | None = None,
     version: int | None = None,
+    columns: Sequence[str] = tuple(LOG),
+    storage_options: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """The rows of a lake: the columns of the log, and `day` (a date), by which files are skipped.
+    """The rows of an archive: the columns of the log. Of an object store pyarrow reads the files,
+    so that Spark needs no packages for it.
 
-    archive       of this archive; else of all in the lake
+    archive       needed if the lake has several
     since, until  milliseconds: leaves out files without rows that finished from then, and before
                   then; the rows themselves are not filtered
     version       as the archive was after that commit; `compact` removes old ones after a while
-    Raises: UsageError: no lake, no such archive or version; LakeDamaged, WrongVersion.
+    Raises: UsageError: no lake, no such archive or version; LakeDamaged.
     """
-    place = Lake(lake)
-    paths = place.paths(archive, since=since, until=until, version=version)
-    schema = f"{ddl(LOG)}, day date"
+    place = Lake(lake, storage_options=storage_options)
+    name = place.only(archive)
+    table = place.place(name)
+    paths = [file.path for file in place.files(name, since=since, until=until, version=version)]
+    schema = ddl(columns)
+    session: Any = spark
     if not paths:
-        session: Any = spark
         return session.createDataFrame([], schema)
-    base = str(place.folder / "data")
-    return spark.read.schema(schema).option("basePath", base).parquet(*paths)
+    if table.is_local:
+        whole = [f"{table.uri}/{path}" for path in paths]
+        return session.read.schema(schema).parquet(*whole)
+    wanted = tuple(columns)
+
+    def task(batches: Iterable[Any]) -> Iterator[Any]:
+        for batch in batches:
+            numbers: Sequence[int] = batch.column(0).to_pylist()
+            chosen = [paths[number] for number in numbers]
+            yield from read(table, chosen, wanted)
+
+    return session.range(0, len(paths), 1, len(paths)).mapInArrow(task, schema)
 
 
 def matching(rows: DataFrame, asked: Filter) -> DataFrame:
-    """Count some rows of the log."""
+    """Filter rows of the log."""
     from pyspark.sql import functions as f
 
     whole = f.concat_ws("/", f.nullif(f.col("namespace"), f.lit("")), f.col("queue"))

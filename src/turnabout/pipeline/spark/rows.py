@@ -18,10 +18,7 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
-from turnabout.pipeline.spark import kept
-from turnabout.pipeline.spark.access import Access
-from turnabout.pipeline.spark.filters import Condition, Names
-from turnabout.pipeline.spark.schema import (
+from turnabout.pipeline.schema import (
     DEAD,
     HEADERS,
     LEASE,
@@ -30,6 +27,9 @@ from turnabout.pipeline.spark.schema import (
     Column,
     arrow_schema,
 )
+from turnabout.pipeline.spark import kept
+from turnabout.pipeline.spark.access import Access
+from turnabout.pipeline.spark.filters import Condition, Names
 from turnabout.pipeline.verbs import START
 from turnabout.words.errors import Disconnected, Forbidden, TurnaboutError, UsageError, WrongVersion
 from turnabout.words.extras import install_hint

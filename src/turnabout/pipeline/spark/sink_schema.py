@@ -8,7 +8,7 @@ from typing import Final
 
 from pyspark.sql.types import StructType
 
-from turnabout.pipeline.spark.schema import SINK
+from turnabout.pipeline.schema import SINK
 from turnabout.words.errors import UsageError
 
 _TEXT: Final = r"string( collate \w+)?|(var)?char\(\d+\)"

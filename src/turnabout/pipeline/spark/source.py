@@ -16,7 +16,8 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from turnabout.pipeline.spark import lease, lease_settings, log, rows, schema
+from turnabout.pipeline import schema
+from turnabout.pipeline.spark import lease, lease_settings, log, rows
 from turnabout.pipeline.spark import options as opt
 from turnabout.pipeline.spark.access import Access
 from turnabout.pipeline.spark.filters import Condition, Names, pushed

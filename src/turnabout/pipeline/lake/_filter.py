@@ -1,0 +1,59 @@
+"""Which rows of an archive are wanted, and a look at them by DuckDB."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from turnabout.pipeline.lake._files import ROWS
+from turnabout.pipeline.lake._storage import Storage
+from turnabout.words.value import Value
+
+
+class Filter(Value):
+    """Rows that finished from `since` and before `until` (milliseconds), of these namespaces,
+    queues, channels, outcomes and ids. None: any.
+    """
+
+    since: int | None = None
+    until: int | None = None
+    namespace: str | None = None
+    queues: tuple[str, ...] | None = None
+    channels: tuple[str, ...] | None = None
+    outcomes: tuple[str, ...] | None = None
+    ids: tuple[int, ...] | None = None
+
+
+_WHOLE = "concat_ws('/', nullif(namespace, ''), queue)"
+_INSTANT = "epoch_ms(finished_at)"
+
+
+def matched(table: Storage, paths: Sequence[str], asked: Filter) -> Any:
+    """A DuckDB connection with a view `chosen`: those rows of the files that the filter lets pass.
+
+    What does not fit into memory goes to temporary files. Nothing is read before it is asked for.
+    """
+    import duckdb
+    from pyarrow import dataset
+
+    arrow: Any = dataset
+    connection: Any = duckdb.connect()
+    connection.execute("set timezone = 'UTC'")
+    rows = arrow.dataset(list(paths), schema=ROWS, filesystem=table.files(), format="parquet")
+    connection.register("log", rows)
+    queue = _WHOLE if asked.namespace is None else "queue"
+    wanted = {
+        f"list_contains($queues, {queue})": ("queues", asked.queues),
+        "list_contains($channels, channel)": ("channels", asked.channels),
+        "list_contains($outcomes, outcome)": ("outcomes", asked.outcomes),
+        "list_contains($ids, message_id)": ("ids", asked.ids),
+        f"{_INSTANT} >= $since": ("since", asked.since),
+        f"{_INSTANT} < $until": ("until", asked.until),
+        "namespace = $namespace": ("namespace", asked.namespace),
+    }
+    given = {text: one for text, one in wanted.items() if one[1] is not None}
+    where = " and ".join(given) or "true"
+    values = {name: list(v) if isinstance(v, tuple) else v for name, v in given.values()}
+    rows_of = f"select * from log where {where}"  # noqa: S608 - conditions of ours, values bound
+    connection.register("chosen", connection.sql(rows_of, params=values or None))
+    return connection
