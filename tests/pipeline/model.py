@@ -45,8 +45,17 @@ class Subscription:
     epoch: int = 0
     acked: int = 0
     limit: int | None = None
+    suspects: dict[int, int] = field(default_factory=dict[int, int])  # since which `passed`
+    passed: int = 0
+    proven: int = 0
+    failures: int = 0
+    resume_at: int = 0
     unsure: int = 0  # receipts of which it is left to the store whether they are told as lost
     epochs: dict[int, Epoch] = field(default_factory=dict[int, Epoch])
+
+    def released(self) -> None:
+        self.epochs, self.limit, self.failures, self.resume_at = {}, None, 0, 0
+        self.generation, self.owner = -1, ""
 
 
 @dataclass
@@ -150,15 +159,24 @@ class Model:
     def acknowledge(self, sub: Subscription, after: int) -> tuple[int, int]:
         """Acknowledged and lost."""
         acked = lost = 0
+        failed = False
         for number in sorted(n for n in sub.epochs if n <= after):
-            for queue, message, attempt in sub.epochs.pop(number).receipts:
+            epoch = sub.epochs.pop(number)
+            failed = failed or (bool(epoch.receipts) and epoch.plans > 1)
+            for queue, message, attempt in epoch.receipts:
                 if self.held(queue, message, attempt) is None:
                     lost += 1
                 else:
                     self.end(queue, message, "done")
+                    sub.suspects.pop(message, None)
                     acked += 1
-            if sub.limit is not None:
-                sub.limit *= 2
+        if acked:
+            sub.resume_at = 0
+            if failed:
+                sub.proven = sub.passed
+            else:
+                sub.passed, sub.failures = sub.passed + 1, sub.failures // 2
+            sub.limit = sub.limit and sub.limit * 2
         sub.acked, sub.epoch = max(sub.acked, after), max(sub.epoch, after)
         return acked, lost
 
@@ -173,11 +191,28 @@ class Model:
                 kept, lost = kept + (m is not None), lost + (m is None)
         return kept, lost
 
-    def give_back(self, receipts: Iterable[tuple[str, int, int]]) -> int:
+    def judge(self, sub: Subscription, queue: str, number: int, attempt: int) -> dict[str, int]:
+        """What is told of a message that failed alone."""
+        since = max(sub.suspects.setdefault(number, sub.passed), sub.proven)
+        is_dead = sub.passed - since >= 5
+        sub.failures += 1
+        wait_ms = min(60_000, 2 ** (sub.failures - 2) * 1000) if sub.failures > 1 else 0
+        sub.resume_at = self.clock() + wait_ms
+        if is_dead:
+            sub.proven = sub.passed
+            del sub.suspects[number]
+            self.charge(queue, self.queues[queue][number], "failures", retry=False)
+        else:
+            delay_ms = min(3_600_000, 2 ** (sub.failures - 1) * 10_000)
+            self.give_back([(queue, number, attempt)], self.clock() + delay_ms)
+        told = {"dead": int(is_dead), "suspect": number, "wait_ms": wait_ms}
+        return {**told, "failures": sub.failures}
+
+    def give_back(self, receipts: Iterable[tuple[str, int, int]], at: int = 0) -> int:
         given = 0
         for receipt in receipts:
             if (m := self.held(*receipt)) is not None:
-                m.status, m.at = "ready", 0
+                m.status, m.at = "ready", at
                 given += 1
         return given
 
@@ -191,3 +226,13 @@ class Model:
             for key, row in self.rows.items()
             if key not in self.gone and (held is None or row.transaction < held)
         }
+
+    def in_order(self, rows: list[Key], there: set[Key], names: Iterable[str | None]) -> None:
+        """By commits; on SQLite, where one writes, in each of these queues."""
+        for name in names:
+            mine, left = (
+                [self.rows[key].transaction for key in some if name in (None, key[0])]
+                for some in (rows, there - set(rows))
+            )
+            assert mine == sorted(mine)
+            assert not mine or not left or mine[-1] <= min(left), "passed over"

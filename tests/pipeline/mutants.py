@@ -115,6 +115,32 @@ class InnocentsCharged(Mutant):
         return answer
 
 
+class OutageIsPoison(Mutant):
+    """What fails alone is dead at once, as if others had got through."""
+
+    def epoch_plan(self, verb: p.EpochPlan) -> Any:
+        self.sql(
+            "update subscription set passed = passed + 5,"
+            " suspects = (select jsonb_object_agg(id, 0) from message) where name = ?",
+            verb.subscription,
+        )
+        return self.good.run(verb)
+
+
+class StillSuspected(Mutant):
+    """What was acknowledged since counts for nothing: each one that fails alone twice is dead."""
+
+    def epoch_plan(self, verb: p.EpochPlan) -> Any:
+        self.sql("update subscription set passed = passed + 5 where name = ?", verb.subscription)
+        return self.good.run(verb)
+
+
+class WaitForgotten(Mutant):
+    def epoch_lease(self, verb: p.EpochLease) -> Any:
+        self.sql("update subscription set resume_at = 0 where name = ?", verb.subscription)
+        return self.good.run(verb)
+
+
 class PoisonComesBack(Mutant):
     """What fails alone is given back instead of ending."""
 

@@ -13,8 +13,8 @@ from tests.support.seeds import fresh
 pytestmark = pytest.mark.slow
 
 OFTEN = ["Published", "rows", "removed", "log lost", "LeaseLost"]
-LEASES = ["epochs", "acknowledged", "lost", "the recorded one", "isolated", "dead alone"]
-LEASES += ["superseded", "ahead", "held back"]  # of PostgreSQL alone
+LEASES = ["epochs", "acknowledged", "lost", "the recorded one", "isolated", "set aside"]
+LEASES += ["dead alone", "waits", "superseded", "ahead", "held back"]  # of PostgreSQL alone
 SELDOM = ["PublishedLater", "AlreadyPublished", "StageIncomplete"]
 """Seen where lives are quick enough for many."""
 ROUNDS = range(3, 11)

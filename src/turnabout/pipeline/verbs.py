@@ -75,14 +75,16 @@ class SubscriptionOpen(Verb[Opened]):
 class Leased(Value):
     """The messages of one epoch, leased and recorded; `epoch` as asked and 0: there are none now.
 
-    acked  messages that the call acknowledged
-    lost   messages of these epochs whose lease had run out: they are delivered again
+    acked    messages that the call acknowledged
+    lost     messages of these epochs whose lease had run out: they are delivered again
+    wait_ms  no new epoch is leased before that, as nothing gets through: see `EpochPlan`
     """
 
     epoch: int
     messages: int
     acked: int = 0
     lost: int = 0
+    wait_ms: int = 0
 
 
 class EpochLease(Verb[Leased | Superseded]):
@@ -129,13 +131,19 @@ class Planned(Value):
 
     returned  messages that were given back to the queue (uncharged), since the epoch had failed too
               often: it is tried with a tenth of them
-    dead      messages that were failed for good: epochs of one message that failed again
+    dead      messages that were failed for good: poison
+    suspect   the message that failed alone, and is dead, or else set aside
+    failures  messages that failed alone, this one included; halved as epochs get through
+    wait_ms   the next epoch is not leased before that
     """
 
     parts: tuple[Part, ...]
     plans: int
     returned: int = 0
     dead: int = 0
+    suspect: int | None = None
+    failures: int = 0
+    wait_ms: int = 0
 
 
 class NoEpoch(Value):
@@ -150,8 +158,15 @@ class EpochPlan(Verb[Planned | NoEpoch | Superseded]):
     and a count of how often it was asked for: a batch that is planned again has failed. Each plan
     after `max_plans` of them *isolates*: of the epoch stays a tenth (at least one message), what
     was leased most often, then what comes first; the others go back; and epochs stay that small
-    until one succeeds, then grow twofold. An epoch of one message ends as dead instead, with
-    `error` as its story, and leaves no part.
+    until one succeeds, then grow twofold. The count of an epoch that was cut to one message starts
+    anew.
+
+    An epoch of one message that fails so often is left without any. The message is *set aside*:
+    back in its queue, uncharged, after a delay. It is dead instead, with `error` as its story, if
+    it was set aside before and others got through: five epochs were acknowledged since then that
+    had never failed, and none that had. Such a proof is good for one message. Until there is one
+    nothing dies: after the second message that fails alone no epoch is leased for 1 s, after the
+    third for 2 s, and so on up to 60 s; and the message's delay grows from 10 s to 1 h.
     """
 
     subscription: str

@@ -2,18 +2,22 @@
 
 import dataclasses
 import logging
+import math
 import pickle
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 import turnabout
+from tests.conformance.steps import finished
 from tests.pipeline.spark.places import on_postgres
 from tests.pipeline.spark.played import KILLS, Killed, Query
-from turnabout import Policy
+from tests.support.doors import Clock
+from turnabout import Policy, _connect
 from turnabout.pipeline import verbs as p
 from turnabout.pipeline.spark import lease
 from turnabout.words.errors import Forbidden, QueueNotFound, UsageError
@@ -162,28 +166,75 @@ def test_a_released_subscription_says_so(mq, query):
 # --- poison ---------------------------------------------------------------------------------------
 
 
-def test_a_poison_message_does_not_stop_the_stream(mq, query, caplog):
-    """With a supervisor that starts the query again each time it fails."""
-    sent = send(mq, 30)
-    poison = sent[13]
-    stream = query(maxOffsetsPerTrigger=20, maxBatchFailures=2)
-    stream.fails = lambda rows: any(row["value"].decode() == poison for row in rows)
+class Passing(threading.Event):
+    """Where the driver waits, the store's time passes instead."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__()
+        self.clock = clock
+
+    def wait(self, timeout: float | None = None) -> bool:
+        if threading.current_thread() is not threading.main_thread():
+            return super().wait(timeout)
+        self.clock.advance(timeout or 0)
+        return False
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock of the readers' stores."""
+    clock, database = Clock(), _connect.database
+    monkeypatch.setattr(_connect, "database", lambda url: database(url, clock))
+    return clock
+
+
+def supervised(stream: Query, clock: Clock, is_over: Callable[[], bool]) -> int:
+    """Start the query again ten seconds after it has failed, or ended; how often it failed."""
     failed = 0
-    while True:
-        stream.start(available_now=True)
-        try:
-            stream.run()
-        except Killed:
+    while not is_over():
+        with suppress(Killed):
+            stream.start()
+            stream.reader._driver.stopping = Passing(clock)
             failed += 1
-            assert failed < 15
-            continue
-        break
-    assert Counter(stream.seen()) == Counter(one for one in sent if one != poison)
-    stats = mq.queue("emails").stats()
-    assert (stats.done, stats.dead, stats.leased, stats.ready) == (29, 1, 0, 0)
+            while stream.trigger() is not None:
+                pass
+            failed -= 1
+        clock.advance(10)
+    return failed
+
+
+def test_an_outage_of_an_hour_leaves_nothing_dead(mq, query, clock, caplog):
+    mq.queue("emails").create(max_attempts=2)
+    mq.queue("emails").send_many([turnabout.message(str(n)) for n in range(1000)])
+    stream = query(maxOffsetsPerTrigger=1000)
+    until = clock.now + 3_600_000
+    stream.fails = lambda rows: bool(rows) and clock.now < until
+    assert supervised(stream, clock, lambda: clock.now >= until) > 100
+    assert mq.queue("emails").stats().dead == 0
+    assert "message 1 is set aside\n" in caplog.text
+    assert "failed 3 times with 1 message; message 2 is set aside; nothing else" in caplog.text
+    assert "got through: waiting 16 s" in caplog.text
+    clock.advance(3600)
+    assert supervised(stream, clock, lambda: mq.queue("emails").stats().done == 1000) == 0
+    assert sorted(map(int, stream.seen())) == [*range(1000)]
+    assert {(row.failures, row.crashes) for row in finished(mq.queue("emails"))} == {(0, 0)}
+
+
+def test_a_poison_message_does_not_stop_the_stream(mq, query, clock, caplog):
+    """And is found in a number of batches that grows with the logarithm of their size."""
+    mq.queue("emails").send_many([turnabout.message(str(n)) for n in range(1000)])
+    stream = query(maxOffsetsPerTrigger=1000)
+    stream.fails = lambda rows: any(row["value"] == b"613" for row in rows)
+    failed = supervised(stream, clock, lambda: mq.queue("emails").stats().dead == 1)
+    assert failed <= 3 * math.log2(1000)
+    assert supervised(stream, clock, lambda: mq.queue("emails").stats().done == 999) == 0
+    assert sorted(map(int, stream.seen())) == [n for n in range(1000) if n != 613]
     (dead,) = mq.queue("emails-dead").peek()
-    assert dead.text() == poison
-    assert "ended as dead" in caplog.text
+    assert dead.text() == "613"
+    assert dead.origin.last_error.startswith("the batch of the stream 's' failed with this message")
+    assert (
+        f"message {dead.id} is dead: it failed alone twice while others got through" in caplog.text
+    )
 
 
 def test_asked_twice_in_one_run_is_no_failure(mq, query):

@@ -49,17 +49,17 @@ def _position(
 
 
 def _leased(owner: str | None, *leased: Any) -> p.Leased | p.Superseded:
-    return p.Leased(*leased[:4]) if owner is None else p.Superseded(owner)
+    return p.Leased(*leased[:5]) if owner is None else p.Superseded(owner)
 
 
 def _planned(verb: p.EpochPlan, rows: Rows) -> p.Planned | p.NoEpoch | p.Superseded:
-    ((owner, acked, newest, plans, returned, dead, parts, queues, messages, _),) = rows
+    ((owner, acked, newest, plans, *ended, parts, queues, messages, _),) = rows
     if owner is not None:
         return p.Superseded(owner)
     if plans is None:
         return p.NoEpoch(acked, newest)
     some = tuple(map(p.Part, parts or (), queues or (), messages or ()))
-    return p.Planned(some, plans, returned, dead)
+    return p.Planned(some, plans, *ended)
 
 
 def _renewed(owner: str | None, messages: int, lost: int) -> p.Renewed | p.Superseded:

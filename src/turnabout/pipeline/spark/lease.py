@@ -35,6 +35,7 @@ from turnabout.pipeline.verbs import (
     Leased,
     NoEpoch,
     Part,
+    Planned,
     SubscriptionOpen,
     Superseded,
 )
@@ -140,6 +141,9 @@ class LeaseReader(StreamReader[LeaseSettings, _LeaseDriver]):
             if driver.was_idle and driver.left is None:
                 driver.stopping.wait(IDLE_SECONDS)
             leased = self._lease(after, self._within(most))
+            while leased.wait_ms and not driver.stopping.wait(leased.wait_ms / 1000):
+                self._called()
+                leased = self._lease(after, self._within(most))
         driver.planned.clear()
         driver.was_idle = not leased.messages
         if not leased.messages:
@@ -322,8 +326,8 @@ class LeaseReader(StreamReader[LeaseSettings, _LeaseDriver]):
                 epoch=epoch,
                 lease_ms=settings.lease_ms,
                 max_plans=settings.max_plans,
-                error=f"the batch of the stream {name!r} failed with this message alone in it: "
-                "the log of the query says why",
+                error=f"the batch of the stream {name!r} failed with this message alone in it, "
+                "twice, while others got through: the log of the query says why",
             )
         )
         if isinstance(answer, Superseded):
@@ -333,15 +337,10 @@ class LeaseReader(StreamReader[LeaseSettings, _LeaseDriver]):
         driver.newest = max(driver.newest, epoch)
         if driver.left is not None:
             driver.left += answer.returned
-        if answer.returned or answer.dead:
+        if answer.returned or answer.suspect is not None:
             _log.warning(
-                "subscription %s: epoch %d has failed %d times; %d messages went back to be "
-                "tried apart, %d ended as dead",
-                name,
-                epoch,
-                answer.plans - 1,
-                answer.returned,
-                answer.dead,
+                "subscription %s: epoch %d failed %s%s",
+                *(name, epoch, _times(answer.plans - 1), _verdict(answer)),
             )
         return [
             EpochPartition(stored, epoch, parts) for parts in spread(answer.parts, settings.parts)
@@ -430,6 +429,23 @@ class LeaseReader(StreamReader[LeaseSettings, _LeaseDriver]):
         for queue in self._driver.queues:
             with suppress(QueueNotFound):
                 self._access.run(Maintain(queue))
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
+def _verdict(answer: Planned) -> str:
+    """Text for the log: the consequence of a failed epoch."""
+    if answer.suspect is None:
+        return f"; {answer.returned} messages went back to be tried apart"
+    alone = f" with 1 message; message {answer.suspect} is "
+    if answer.dead:
+        return alone + "dead: it failed alone twice while others got through"
+    alone += "set aside"
+    if answer.failures == 1:
+        return alone
+    return f"{alone}; nothing else got through: waiting {answer.wait_ms // 1000} s"
 
 
 def owner() -> str:

@@ -2,19 +2,21 @@
 -- recorded one, its leases renewed, or a new one.
 --
 -- `owner`: the caller is not the subscription's reader, and nothing was changed. Else `epoch` and
--- how many messages it has; no messages: there is none. `notified`: queues to notify.
+-- how many messages it has; no messages: there is none, or not before `wait_ms`. `notified`: queues
+-- to notify.
 -- plans: pinned
 create or replace function turnabout_pipeline.epoch_lease(
     subscription text, generation bigint, queues text[], after bigint, max_messages int,
     lease_ms bigint, parts int default 1, by_channel boolean default false,
     beyond bigint default 0, now_ms turnabout.instant default null, out owner text,
-    out epoch bigint, out messages int, out acked int, out lost int, out notified text[]
+    out epoch bigint, out messages int, out acked int, out lost int, out wait_ms bigint,
+    out notified text[]
 ) language plpgsql as $$
 declare
     v_now bigint := coalesce(epoch_lease.now_ms, turnabout.clock_ms());
     v_row turnabout.subscription := turnabout_pipeline.lock_subscription(
         epoch_lease.subscription, epoch_lease.generation, v_now);
-    v_ended int;
+    v_failed boolean;
     v_most int;
     v_last bigint := greatest(epoch_lease.after, epoch_lease.beyond);
 begin
@@ -25,16 +27,28 @@ begin
     perform turnabout.find_queue(q.name) from unnest(epoch_lease.queues) q (name);
 
     -- 1. What Spark has noted as done.
-    select e.acked, e.lost, e.epochs, e.notified
-    into epoch_lease.acked, epoch_lease.lost, v_ended, epoch_lease.notified
+    select e.acked, e.lost, e.failed, e.notified
+    into epoch_lease.acked, epoch_lease.lost, v_failed, epoch_lease.notified
     from turnabout_pipeline.epoch_end(v_row.name, epoch_lease.after, v_now) e;
-    v_most := case when v_row.max_messages is not null
-        then least(v_row.max_messages::bigint << least(v_ended, 20), 1000000) end;
+    v_most := v_row.max_messages;
+    if acked > 0 then
+        v_most := least(v_most * 2, 1000000);
+        if v_failed then  -- for a while: what fails now may be no worse
+            v_row.proven := v_row.passed;
+        else
+            v_row.passed := v_row.passed + 1;
+            v_row.failures := v_row.failures / 2;
+        end if;
+        v_row.resume_at := 0;
+    end if;
     update turnabout.subscription s
     set acked = greatest(s.acked, epoch_lease.after), max_messages = v_most,
+        failures = v_row.failures, passed = v_row.passed, proven = v_row.proven,
+        resume_at = v_row.resume_at,
         epoch = greatest(s.epoch, epoch_lease.after)  -- a checkpoint may be ahead
-    where s.name = v_row.name and (s.acked < epoch_lease.after or v_ended > 0);
+    where s.name = v_row.name and (s.acked < epoch_lease.after or epoch_lease.acked > 0);
 
+    wait_ms := 0;
     -- 2. The one that is recorded: its driver died before it noted it.
     select e.epoch into epoch_lease.epoch from turnabout.epoch e
     where e.subscription = v_row.name and e.epoch > v_last
@@ -52,6 +66,9 @@ begin
     epoch := v_last;
     messages := 0;
     if epoch_lease.max_messages > 0 then
+        wait_ms := greatest(v_row.resume_at - v_now, 0);
+    end if;
+    if epoch_lease.max_messages > 0 and wait_ms = 0 then
         messages := turnabout_pipeline.epoch_take(
             v_row.name, greatest(v_row.epoch, v_last) + 1, epoch_lease.queues,
             v_row.turn, least(epoch_lease.max_messages, v_most), lease_ms, epoch_lease.parts,

@@ -1,5 +1,5 @@
 -- The parts of a recorded epoch, its leases renewed. After `max_plans` plans it is cut to its first
--- tenth, and the rest goes back; what is alone is dead.
+-- tenth, and the rest goes back; a message that is alone is judged: see `epoch_judge`.
 --
 -- `owner`: the caller is not the subscription's reader. Without `plans` there is no such epoch, and
 -- `acked` and `newest` tell which there are. `notified`: queues to notify.
@@ -7,8 +7,9 @@
 create or replace function turnabout_pipeline.epoch_plan(
     subscription text, generation bigint, epoch bigint, lease_ms bigint, max_plans int,
     error text, now_ms turnabout.instant default null, out owner text, out acked bigint,
-    out newest bigint, out plans int, out returned int, out dead int, out parts int[],
-    out queues text[], out messages int[], out notified text[]
+    out newest bigint, out plans int, out returned int, out dead int, out suspect bigint,
+    out failures int, out wait_ms bigint, out parts int[], out queues text[], out messages int[],
+    out notified text[]
 ) language plpgsql as $$
 declare
     v_now bigint := coalesce(epoch_plan.now_ms, turnabout.clock_ms());
@@ -33,18 +34,26 @@ begin
 
     returned := 0;
     dead := 0;
+    failures := 0;
+    wait_ms := 0;
     notified := '{}';
     if plans > max_plans then
         select sum(cardinality(p.ids)) into v_messages from turnabout.epoch_part p
         where p.subscription = v_row.name and p.epoch = epoch_plan.epoch;
         if v_messages = 1 then
-            select f.dead, f.notified into epoch_plan.dead, epoch_plan.notified
-            from turnabout_pipeline.epoch_fail(v_row.name, epoch_plan.epoch, error, v_now) f;
+            select j.dead, j.suspect, j.failures, j.wait_ms, j.notified
+            into epoch_plan.dead, epoch_plan.suspect, epoch_plan.failures, epoch_plan.wait_ms,
+                epoch_plan.notified
+            from turnabout_pipeline.epoch_judge(v_row, epoch_plan.epoch, error, v_now) j;
         elsif v_messages > 1 then
-            v_messages := v_messages / 10;
+            v_messages := greatest(v_messages / 10, 1);
             select r.returned, r.notified into epoch_plan.returned, epoch_plan.notified
             from turnabout_pipeline.epoch_return(
-                v_row.name, epoch_plan.epoch, greatest(v_messages, 1), v_now) r;
+                v_row.name, epoch_plan.epoch, v_messages, 0, v_now) r;
+            -- Alone it is tried as often as all of them were: a driver may have been killed.
+            update turnabout.epoch e
+            set plans = 1
+            where v_messages = 1 and e.subscription = v_row.name and e.epoch = epoch_plan.epoch;
         end if;
         -- An epoch that is empty by now does not make the next ones small.
         update turnabout.subscription s

@@ -1,9 +1,9 @@
--- Give an epoch's messages back to their queues, uncharged, all but `keep`: those that were leased
--- most often, as what makes batches fail has been in many, and of these the first ones. Answers
--- with how many went back, and the queues to notify.
+-- Give an epoch's messages back to their queues, uncharged and after a delay, all but `keep`: those
+-- that were leased most often, as what makes batches fail has been in many, and of these the first
+-- ones. Answers with how many went back, and the queues to notify.
 create or replace function turnabout_pipeline.epoch_return(
-    subscription text, epoch bigint, keep bigint, now_ms bigint, out returned int,
-    out notified text[]
+    subscription text, epoch bigint, keep bigint, delay_ms bigint, now_ms bigint,
+    out returned int, out notified text[]
 )
 language plpgsql as $$
 declare
@@ -45,9 +45,12 @@ begin
         end if;
         select q.* into v_queue from turnabout.queue q where q.id = v_part.queue_id;
         continue when v_queue.id is null or v_part.other_ids is null;
-        select cardinality(v_part.other_ids) - count(*) into v_count
-        from turnabout.release(
-            v_queue.name, v_part.other_ids, v_part.other_attempts, now_ms, array[v_part.lease]);
+        v_count := cardinality(v_part.other_ids);
+        select v_count - count(d.now) into v_count
+        from turnabout.defer(
+            v_queue.name, v_part.other_ids, v_part.other_attempts,
+            array_fill(delay_ms, array[v_count]),
+            array_fill(null::turnabout.kept, array[v_count]), now_ms, array[v_part.lease]) d;
         -- From now on the lease is one of what stays, and goes with it.
         update turnabout.lease l
         set ids = v_part.ids, attempts = v_part.attempts

@@ -28,7 +28,7 @@ begin
             subscription_release.notified || r.notified
         into subscription_release.returned, subscription_release.notified
         from turnabout_pipeline.epoch_return(
-            subscription_release.subscription, v_epoch.epoch, 0, v_now) r;
+            subscription_release.subscription, v_epoch.epoch, 0, 0, v_now) r;
     end loop;
     notified := array(select distinct r.name from unnest(notified) r (name));
     delete from turnabout.epoch e where e.subscription = subscription_release.subscription;
@@ -38,7 +38,8 @@ begin
         delete from turnabout.subscription s where s.name = subscription_release.subscription;
     else
         update turnabout.subscription s
-        set generation = nextval('turnabout.generation'), owner = '', max_messages = null
+        set generation = nextval('turnabout.generation'), owner = '', max_messages = null,
+            failures = 0, resume_at = 0
         where s.name = subscription_release.subscription;
     end if;
 end

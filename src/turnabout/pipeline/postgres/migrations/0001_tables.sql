@@ -15,6 +15,11 @@ create table turnabout.subscription (
     epoch bigint not null default 0,
     acked bigint not null default 0,
     max_messages int,  -- while a failing epoch is isolated
+    suspects jsonb not null default '{}',  -- messages set aside: what `passed` was then
+    passed bigint not null default 0,  -- epochs acknowledged that had never failed
+    proven bigint not null default 0,  -- what `passed` was when it last told nothing, or was used
+    failures int not null default 0,  -- messages that failed alone; halved as epochs get through
+    resume_at bigint not null default 0,  -- no new epoch before it
     turn bigint not null default 0,
     queues text[] not null default '{}',
     opened_at bigint not null,
