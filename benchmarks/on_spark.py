@@ -108,5 +108,5 @@ def reported(*, url: str | None = None, lake: Path | None = None) -> tuple[int, 
 
     with tempfile.TemporaryDirectory(prefix="turnabout-bench-") as folder:
         begun = time.monotonic()
-        done = report(session(), url, lake=lake, out=folder)
+        done = report(url, lake=lake, out=folder)
         return done.messages, time.monotonic() - begun

@@ -36,7 +36,7 @@ class Scene:
     carriers: Mapping[str, tuple[int, int]]
     """Done and total of each carrier, the biggest first."""
     redelivered: int = 0
-    jain: float | None = None
+    share: float | None = None
 
     @property
     def rate(self) -> float:
@@ -51,8 +51,8 @@ class Scene:
             f"{self.rate:,.0f}/s",
             f"{self.seconds:.1f} s",
         ]
-        if self.jain is not None:
-            parts.append(f"fairness {self.jain:.3f}")
+        if self.share is not None:
+            parts.append(f"least share {self.share:.0%}")
         if self.redelivered:
             parts.append(f"{self.redelivered:,} handed out again")
         return " · ".join(parts)

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from demo.ledger import DemoLedger
 from turnabout.words.entities import QueueStats
 
-JAIN_LEAST = 0.9
+SHARE_LEAST = 0.8
 PLACES_FACTOR = 1.5
 BLOCK = 1_600
-"""Jain's index is of this many deliveries at a time: about a hundred for each carrier."""
+"""Shares are of this many deliveries at a time: about a hundred for each carrier."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Verdict:
 
     checks: tuple[VerdictCheck, ...]
     services: tuple[Service, ...]
-    jain: float | None
+    share: float | None
     handled_twice: int
     redelivered: int
 
@@ -102,16 +102,16 @@ def judge(
     services = tuple(_services(sent, ledger, started_at))
     redelivered = {row for row, times in ledger.deliveries.items() if times > 1}
     twice = sum(1 for times in ledger.handled.values() if times > 1)
-    jain = fairness(sent.sizes, [carrier for _, carrier in in_order(ledger)])
+    share = fairness(sent.sizes, [carrier for _, carrier in in_order(ledger)])
     checks = [
         _complete(sent, ledger),
         _acked(sent, ledger),
         _results(sent, ledger),
         _counts(sent, stats),
         *(_killed(killing, redelivered, twice) if killing else _not_killed(redelivered)),
-        _fair(services, jain, batch_rows),
+        _fair(services, share, batch_rows),
     ]
-    return Verdict(tuple(checks), services, jain, twice, len(redelivered))
+    return Verdict(tuple(checks), services, share, twice, len(redelivered))
 
 
 def _complete(sent: DemoSent, ledger: DemoLedger) -> VerdictCheck:
@@ -175,22 +175,26 @@ def _not_killed(redelivered: set[int]) -> Iterable[VerdictCheck]:
         yield _yes("no flight was handed out twice")
 
 
-def _fair(services: Sequence[Service], jain: float | None, batch_rows: int) -> VerdictCheck:
+def _fair(services: Sequence[Service], share: float | None, batch_rows: int) -> VerdictCheck:
     slack = 2 * batch_rows
     starved = [s for s in services if s.last_place > PLACES_FACTOR * s.fair_place + slack]
     if starved:
         names = ", ".join(service.carrier for service in starved)
         return _no(f"unfair: {names} waited for other carriers' flights")
-    if jain is not None and jain < JAIN_LEAST:
-        return _no(f"unfair: Jain's index {jain:.3f} while carriers competed")
+    if share is not None and share < SHARE_LEAST:
+        return _no(f"unfair: a carrier got {share:.0%} of its fair share while carriers competed")
     if not services:
         return _no("nothing was handed out")
     big, small = services[0], services[-1]
-    index = "" if jain is None else f"; Jain's index {jain:.3f} of 1 while carriers competed"
+    least = (
+        ""
+        if share is None
+        else f"; each got at least {share:.0%} of its fair share while they competed"
+    )
     return _yes(
         f"fair: {small.carrier} ({small.flights:,} flights, sent last) was through after "
         f"{small.last_seconds:.2f} s, {big.carrier} ({big.flights:,}, sent first) after "
-        f"{big.last_seconds:.2f} s{index}"
+        f"{big.last_seconds:.2f} s{least}"
     )
 
 
@@ -219,25 +223,23 @@ def _services(sent: DemoSent, ledger: DemoLedger, started_at: int) -> Iterable[S
             )
 
 
-def jain(values: Sequence[float]) -> float | None:
-    """(Σx)² / (n Σx²): 1 where all are equal."""
-    squares = sum(value * value for value in values)
-    return sum(values) ** 2 / (len(values) * squares) if squares else None
-
-
 def fairness(sizes: Mapping[str, int], order: Sequence[str], block: int = BLOCK) -> float | None:
-    """Jain's index of service, 1 at best: the mean over blocks of deliveries.
+    """The least that a carrier got of its fair share, over blocks of deliveries; 1 at best.
 
     In each block those carriers count that still have flights waiting at its end: they competed
-    all the time. None if there was never more than one.
+    all the time, so their fair shares are equal. None if there was never more than one.
     """
     left = Counter(sizes)
-    weighted, weight = 0.0, 0
+    got: Counter[str] = Counter()
+    fair: dict[str, float] = {}
     for start in range(0, len(order) - block + 1, block):
         served = Counter(itertools.islice(order, start, start + block))
         left.subtract(served)
-        competing = [served[carrier] for carrier, rest in left.items() if rest > 0]
-        if len(competing) > 1 and any(competing):
-            weighted += (jain(competing) or 0.0) * sum(competing)
-            weight += sum(competing)
-    return weighted / weight if weight else None
+        competing = [carrier for carrier, rest in left.items() if rest > 0]
+        if len(competing) < 2:
+            continue
+        share = sum(served[carrier] for carrier in competing) / len(competing)
+        for carrier in competing:
+            got[carrier] += served[carrier]
+            fair[carrier] = fair.get(carrier, 0.0) + share
+    return min((got[carrier] / share for carrier, share in fair.items() if share), default=None)

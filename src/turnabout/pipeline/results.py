@@ -120,8 +120,12 @@ class Times(Value):
 
 
 class QueueReport(Value):
-    """A queue in the report. Jain's index: of the messages done and of the mean wait by channel,
-    over the whole time; None where there is nothing to compare.
+    """A queue in the report.
+
+    retried   messages leased more than once: their waiting is not counted
+    fairness  the least that a channel got of its fair share while others were served, 1 being all
+              of it; None where no channel waited for others for long enough to compare
+    starved   channels that got less than half of theirs for a while, the worst first
     """
 
     namespace: str
@@ -132,13 +136,14 @@ class QueueReport(Value):
     dead: int
     cancelled: int
     expired: int
+    retried: int
     attempts: int
     failures: int
     crashes: int
     wait: Times
     handling: Times
-    jain_done: float | None
-    jain_wait: float | None
+    fairness: float | None
+    starved: tuple[str, ...]
     slowest: str | None
     """The channel whose messages waited longest in the mean."""
 
@@ -154,6 +159,7 @@ class Reported(Value):
     first, until  the time that it is about, in milliseconds; None where there were no messages
     sentences     the summary at the top of the page
     files         the page and the tables
+    engine        the engine that counted: DuckDB, or Spark
     """
 
     messages: int
@@ -163,6 +169,7 @@ class Reported(Value):
     sentences: tuple[str, ...]
     files: tuple[str, ...]
     seconds: float
+    engine: str = ""
 
     @property
     def page(self) -> Path:

@@ -19,6 +19,7 @@ from tests.support.each import each
 from turnabout.pipeline.jobs.compact import compact
 from turnabout.pipeline.jobs.purge import purge
 from turnabout.pipeline.lake import Lake, LakeDamaged, Storage, _files
+from turnabout.pipeline.reports import report
 from turnabout.pipeline.schema import LOG
 from turnabout.words.errors import Forbidden, StorageFull, Unavailable, UsageError
 
@@ -82,6 +83,17 @@ def test_compaction_keeps_rows_versions_and_the_position(access, lake, mq, place
     assert purge(place, str(lake), keep_seconds=0, now=4e9).rows == 13
     with pytest.raises(UsageError, match="an hour at least"):
         compact(str(lake), keep_hours=0.5)
+
+
+def test_a_report_of_an_archive_is_that_of_its_database(access, lake, mq, place, tmp_path):
+    finish(mq, 4, "acme/mail")
+    finish(mq, 3)
+    run(access, lake)
+    for more in ({}, {"queues": ["acme/mail"]}, {"namespace": "acme"}):
+        of_lake = report(lake=str(lake), out=tmp_path / "a", **more)
+        of_database = report(place, out=tmp_path / "b", **more)
+        assert of_lake.queues == of_database.queues
+        assert of_lake.messages == (4 if more else 7)
 
 
 def test_a_broken_file_is_not_merged(access, lake, mq, tmp_path):

@@ -85,7 +85,13 @@ SHARE = Kind("share", _share, "1%, or 0.01")
     SHARE,
 )
 @jobs.NAMESPACE
+@option(
+    "--engine",
+    "Count with DuckDB on this machine, or with Spark. [default: spark with --master, else local]",
+    click.Choice(["local", "spark"]),
+)
 @jobs.MASTER
+@jobs.STORAGE
 def report(
     app: App,
     lake: str | None,
@@ -94,7 +100,9 @@ def report(
     waits: Sequence[tuple[str, float]],
     handlings: Sequence[tuple[str, float]],
     dead: float | None,
+    engine: str | None,
     master: str | None,
+    storage_options: jobs.Pairs,
     **options: Any,
 ) -> None:
     """Report on what finished: how long messages waited and were worked on, what failed, and how
@@ -109,14 +117,14 @@ def report(
         if options.pop("archive") is not None:
             raise UsageError("--archive is an archive of a lake: name that with --lake PLACE")
     with jobs.refusals(app), progress("Reporting", 1.0) as bar:
-        jobs.need_spark()
-        from turnabout.pipeline import session
+        jobs.need_lake()
         from turnabout.pipeline.reports import report as run_report
 
         done = run_report(
-            session("turnabout", master=master),
             app.url if lake is None else None,
             lake=lake,
+            spark=_spark(engine, master),
+            storage_options=dict(storage_options) or None,
             out=out,
             progress=bar,
             **options,
@@ -127,6 +135,18 @@ def report(
         webbrowser.open(done.page.as_uri())
     if over:
         negative()
+
+
+def _spark(engine: str | None, master: str | None) -> Any:
+    """The session to count in; None for DuckDB."""
+    if engine == "local" and master is not None:
+        raise UsageError("--master is Spark's: leave it away, or use --engine spark")
+    if (engine or ("local" if master is None else "spark")) == "local":
+        return None
+    jobs.need_spark()
+    from turnabout.pipeline import session
+
+    return session("turnabout", master=master)
 
 
 def exceeded(
@@ -159,6 +179,7 @@ def _tell(app: App, done: Reported, over: Sequence[str]) -> None:
     for sentence in done.sentences:
         _show.out(_show.clean(sentence))
     _show.out(f"\n{_show.bold(str(done.page))}")
+    _show.note(f"Counted by {done.engine} in {_show.duration(done.seconds)}.")
     _show.flush()
     for text in over:
         _show.note(f"{_show.red('Over:')} {_show.clean(text)}")

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
@@ -152,23 +152,34 @@ class LocalChooser:
 
     def count(self) -> tuple[Chosen, ...]:
         """Count rows by queue and outcome."""
-        found = matched(self._table, self._paths, self._asked).sql(
-            "select namespace, queue, outcome, count(*), count(*) filter (where value is null) "
-            "from chosen group by all order by all"
-        )
-        return tuple(Chosen(*row) for row in found.fetchall())
+        with self._chosen() as connection:
+            found = connection.sql(
+                "select namespace, queue, outcome, count(*), "
+                "count(*) filter (where value is null) from chosen group by all order by all"
+            )
+            return tuple(Chosen(*row) for row in found.fetchall())
 
     def write(self, run: JobRun, size: int) -> Sequence[WrittenFile]:
         """Write the rows, see `Chooser`."""
-        connection = matched(self._table, self._paths, self._asked)
-        found = connection.sql(
-            f"select {', '.join(LOG)} from chosen where value is not null "  # noqa: S608 - ours
-            f"order by {', '.join(ORDER)}"
-        )
-        return [
-            run.write(rows, number)
-            for number, rows in enumerate(in_files(found.to_arrow_reader(size), size))
-        ]
+        with self._chosen() as connection:
+            found = connection.sql(
+                f"select {', '.join(LOG)} from chosen where value is not null "  # noqa: S608 - ours
+                f"order by {', '.join(ORDER)}"
+            )
+            return [
+                run.write(rows, number)
+                for number, rows in enumerate(in_files(found.to_arrow_reader(size), size))
+            ]
+
+    @contextmanager
+    def _chosen(self) -> Generator[Any]:
+        import duckdb
+
+        connection: Any = duckdb.connect()
+        with closing(connection):
+            rows = matched(connection, self._table, self._paths, self._asked)
+            connection.register("chosen", rows)
+            yield connection
 
 
 def choose(

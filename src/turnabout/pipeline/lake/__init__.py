@@ -11,7 +11,7 @@ Layout and promises: docs/design/pipeline.md, "The lake".
 from __future__ import annotations
 
 from turnabout.pipeline.lake._files import LakeDamaged, WrittenFile, write
-from turnabout.pipeline.lake._filter import Filter
+from turnabout.pipeline.lake._filter import Filter, matched
 from turnabout.pipeline.lake._lake import Lake, LakeFile
 from turnabout.pipeline.lake._storage import Storage
 from turnabout.pipeline.lake._table import ArchiveTable, Commit, Overtaken
@@ -26,5 +26,6 @@ __all__ = [
     "Overtaken",
     "Storage",
     "WrittenFile",
+    "matched",
     "write",
 ]

@@ -28,19 +28,16 @@ _WHOLE = "concat_ws('/', nullif(namespace, ''), queue)"
 _INSTANT = "epoch_ms(finished_at)"
 
 
-def matched(table: Storage, paths: Sequence[str], asked: Filter) -> Any:
-    """A DuckDB connection with a view `chosen`: those rows of the files that the filter lets pass.
-
-    What does not fit into memory goes to temporary files. Nothing is read before it is asked for.
+def matched(connection: Any, table: Storage, paths: Sequence[str], asked: Filter) -> Any:
+    """A relation of DuckDB's connection: those rows of the files that the filter lets pass. Nothing
+    is read before it is asked for.
     """
-    import duckdb
     from pyarrow import dataset
 
     arrow: Any = dataset
-    connection: Any = duckdb.connect()
-    connection.execute("set timezone = 'UTC'")
     rows = arrow.dataset(list(paths), schema=ROWS, filesystem=table.files(), format="parquet")
-    connection.register("log", rows)
+    connection.execute("set timezone = 'UTC'")
+    connection.register("archived", rows)
     queue = _WHOLE if asked.namespace is None else "queue"
     wanted = {
         f"list_contains($queues, {queue})": ("queues", asked.queues),
@@ -54,6 +51,5 @@ def matched(table: Storage, paths: Sequence[str], asked: Filter) -> Any:
     given = {text: one for text, one in wanted.items() if one[1] is not None}
     where = " and ".join(given) or "true"
     values = {name: list(v) if isinstance(v, tuple) else v for name, v in given.values()}
-    rows_of = f"select * from log where {where}"  # noqa: S608 - conditions of ours, values bound
-    connection.register("chosen", connection.sql(rows_of, params=values or None))
-    return connection
+    text = f"select * from archived where {where}"  # noqa: S608 - conditions of ours, values bound
+    return connection.sql(text, params=values or None)

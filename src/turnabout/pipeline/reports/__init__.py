@@ -1,54 +1,50 @@
 """`report`: how long messages waited and were worked on, what failed, and who got how much.
 
-`tables` counts (DataFrames in and out), `facts` brings to this process what a page says, `summary`
-says it in sentences, `page` makes HTML of it.
+`engines` counts, by the statements in `sql`; `facts` gathers what a page says, `summary` says it in
+sentences, `page` makes HTML of it.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import time
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from turnabout.pipeline.jobs._failures import told
-from turnabout.pipeline.lake import Filter, Storage
+from turnabout.pipeline.reports import engines
+from turnabout.pipeline.reports.engines import COLUMNS, ReportEngine, sql
+from turnabout.pipeline.reports.facts import Progress, ReportScope, gather, keep
 from turnabout.pipeline.results import QueueReport, Reported, Times
-from turnabout.pipeline.schema import ddl
 from turnabout.pipeline.spark.access import Access
-from turnabout.pipeline.spark.lakes import matching, read_lake
-from turnabout.words.errors import UsageError
+from turnabout.words.errors import Forbidden, StorageFull, UsageError
 
 if TYPE_CHECKING:
     from os import PathLike
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from turnabout.pipeline.reports.facts import ReportFacts
 
 TOP: Final = 25
-GROUPS: Final = "spark.sql.objectHashAggregate.sortBased.fallbackThreshold"
-GROUPS_MAX: Final = "4096"
-"""Spark gives up hashing quantiles at 128 groups unless it is told otherwise."""
-
-Progress = Callable[[int, float], object]
-"""Called with the number of messages, as soon as that is known, and the share done, 0 to 1."""
 
 
 def report(
-    spark: SparkSession,
     url: str | None = None,
     *,
     lake: str | PathLike[str] | None = None,
+    spark: SparkSession | None = None,
     archive: str | None = None,
     since: int | None = None,
     until: int | None = None,
     queues: Sequence[str] = (),
     namespace: str | None = None,
     token: str | None = None,
+    weights: Mapping[str, float] | None = None,
+    storage_options: Mapping[str, str] | None = None,
     out: str | PathLike[str] = "report",
     top: int = TOP,
     progress: Progress | None = None,
@@ -56,10 +52,13 @@ def report(
     """Report on what finished, from the history of a database or from a lake, into a folder:
     `report.html`, `hours.parquet`, `failures.parquet`, `fairness.parquet`.
 
-    archive       of a lake: this one alone; else all that are in it
+    spark         count there; without it DuckDB counts, on this machine
+    archive       needed if the lake has several
     since, until  finished from then, and before then; milliseconds
     queues        as they are stored (`acme/emails`), or plain when confined to a namespace; all
-    top           how many channels and errors the page lists, the rest in one line
+    weights       of channels, for their fair shares; 1 where not given
+    storage_options  of a lake in an object store: what delta-rs takes, beside the environment
+    top           how many channels and errors the page lists
     Raises: UsageError; Forbidden, StorageFull: the folder cannot be written; JobFailed,
             LakeDamaged, Disconnected.
     """
@@ -69,42 +68,114 @@ def report(
         raise UsageError("a token belongs to a database: read a lake with namespace=…, or without")
     if since is not None and until is not None and since >= until:
         raise UsageError("since has to be before until")
+    if any(weight <= 0 for weight in (weights or {}).values()):
+        raise UsageError("weights have to be above 0")
+    began = time.monotonic()
     folder = Path(os.path.abspath(out))  # noqa: PTH100  # not resolved: it is shown as it was named
     # A lake has no secrets to hide: then nothing is opened there.
     access = Access(url or "postgresql:", token=token, namespace=namespace)
-    from turnabout.pipeline.spark.sessions import beside
-
-    began = time.monotonic()
-    with closing(access), told(access, "while it made the report"):
-        own = beside(spark)
-        own.conf.set(GROUPS, GROUPS_MAX)
-        if url is not None:
-            rows = _history(own, access, queues)
-            source = _place(access)
-        else:
-            assert lake is not None
-            found = read_lake(own, lake, archive=archive, since=since, until=until)
-            rows = matching(found, Filter(namespace=namespace, queues=tuple(queues) or None))
-            source = f"the lake {Path(lake).absolute()}"
-        rows = matching(rows, Filter(since, until))
-        work = _Work(rows, since, until, progress or (lambda _n, _part: 0))
-        with Storage.of(folder).told():
-            folder.mkdir(parents=True, exist_ok=True)
-            return work.into(folder, source, top=top, began=began)
+    storage = None if storage_options is None else dict(storage_options)
+    scope = ReportScope(lake, archive, since, until, tuple(queues), namespace, storage)
+    with closing(access), _writing(folder), _opened(spark, access, scope) as engine:
+        engine.weigh(weights or {})
+        folder.mkdir(parents=True, exist_ok=True)
+        found = keep(engine, scope, progress or (lambda _n, _part: 0))
+        files = [_write(engine, name, order, folder) for name, order in _TABLES]
+        facts = gather(engine, found, top=top)
+        source = _source(access, lake)
+        return _page(facts, engine, source=source, scope=scope, files=files, began=began)
 
 
-def _history(spark: SparkSession, access: Access, queues: Sequence[str]) -> DataFrame:
-    from turnabout.pipeline.reports.tables import COLUMNS
-
-    options = {**access.options(), "mode": "history", "includeValue": "false"}
-    options["numPartitions"] = str(max(spark.sparkContext.defaultParallelism, 2))
-    if queues:
-        options["subscribe"] = ",".join(queues)
-    return spark.read.schema(ddl(COLUMNS)).format("turnabout").options(**options).load()
+_CHANNEL = ("namespace", "queue", "channel")
+_TABLES: Final = (
+    ("hours", (*_CHANNEL, "hour")),
+    ("failures", ("namespace", "queue", "error")),
+    ("fairness", (*_CHANNEL, "begun")),
+)
 
 
-def _place(access: Access) -> str:
-    """The database as a page may show it: nothing that is secret."""
+@contextmanager
+def _opened(
+    spark: SparkSession | None, access: Access, scope: ReportScope
+) -> Generator[ReportEngine]:
+    """The engine, with the table `narrow`."""
+    narrow = sql("narrow", within=_within(scope))
+    if spark is None:
+        with engines.duckdb() as local:
+            if scope.lake is None:
+                local.load(_history(access, scope), narrow)
+            else:
+                local.connection.register("log", _lake_rows(local.connection, scope))
+                local.keep("narrow", [narrow])
+            yield local
+        return
+    from turnabout.pipeline.jobs._failures import told
+    from turnabout.pipeline.spark.lakes import matching, read_lake
+
+    with told(access, "while it made the report"):
+        remote = engines.OnSpark(spark)
+        with closing(remote):
+            if scope.lake is None:
+                options = access.options()
+                if scope.queues:
+                    options["subscribe"] = ",".join(scope.queues)
+                log = engines.history(remote.spark, options)
+            else:
+                found = read_lake(
+                    remote.spark,
+                    scope.lake,
+                    archive=scope.archive,
+                    since=scope.since,
+                    until=scope.until,
+                    storage_options=scope.storage,
+                )
+                log = matching(found, scope.asked)
+            remote.load(log, narrow)
+            yield remote
+
+
+def _lake_rows(connection: Any, scope: ReportScope) -> Any:
+    """The archive's rows as a relation of DuckDB, with the columns of the log at least."""
+    from turnabout.pipeline.lake import Lake, matched
+
+    assert scope.lake is not None
+    place = Lake(scope.lake, storage_options=scope.storage)
+    name = place.only(scope.archive)
+    files = place.files(name, since=scope.since, until=scope.until)
+    return matched(connection, place.place(name), [file.path for file in files], scope.asked)
+
+
+def _history(access: Access, scope: ReportScope) -> Any:
+    from turnabout.pipeline.spark import rows
+    from turnabout.pipeline.spark.filters import Condition, Names
+
+    queues = tuple(access.stored(queue) for queue in scope.queues) or None
+    for queue in scope.queues:
+        access.allow("history", queue)
+    where: list[Condition] = []
+    if scope.since is not None:
+        where.append(Condition("finished_at", ">=", scope.since))
+    if scope.until is not None:
+        where.append(Condition("finished_at", "<", scope.until))
+    names = Names(access.namespace, queues, None, access.globs("history"))
+    return rows.read(access, "log_rows", COLUMNS, where, names=names)
+
+
+def _within(scope: ReportScope) -> str:
+    conditions = ["ended_ms is not null"]
+    if scope.since is not None:
+        conditions.append(f"ended_ms >= {int(scope.since)}")
+    if scope.until is not None:
+        conditions.append(f"ended_ms < {int(scope.until)}")
+    return " and ".join(conditions)
+
+
+def _source(access: Access, lake: str | PathLike[str] | None) -> str:
+    """The database or lake as a page may show it: nothing that is secret."""
+    if lake is not None:
+        from turnabout.pipeline.lake import Lake
+
+        return f"the lake {Lake(lake)}"
     kind, place = access.place()
     if kind == "sqlite":
         return f"the file {place}"
@@ -114,114 +185,85 @@ def _place(access: Access) -> str:
     return f"PostgreSQL, {parts.hostname or 'local'}{parts.path}"
 
 
-class _Work:
-    """One report, part by part."""
+def _page(
+    facts: ReportFacts | None,
+    engine: ReportEngine,
+    *,
+    source: str,
+    scope: ReportScope,
+    files: Sequence[Path],
+    began: float,
+) -> Reported:
+    """Write the page. It comes last: where it is new, the tables are too."""
+    from turnabout.pipeline.reports import page, summary
 
-    def __init__(
-        self, rows: DataFrame, since: int | None, until: int | None, progress: Progress
-    ) -> None:
-        self._rows, self._since, self._until = rows, since, until
-        self._progress = progress
-        self._messages = 0
-        self._parts = 0
-
-    def into(self, folder: Path, source: str, *, top: int, began: float) -> Reported:
-        """Make all files. The page comes last: where it is new, the tables are too."""
-        from pyspark.sql import functions as f
-
-        from turnabout.pipeline.reports import facts, page, summary, tables
-
-        self._all = 5 + facts.PARTS
-        with tables.cached(tables.narrow(self._rows)) as narrowed:
-            bounds = narrowed.agg(f.count(f.lit(1)), f.min("ended_ms"), f.max("ended_ms")).first()
-            assert bounds is not None
-            self._messages = bounds[0]
-            self._done()
-            first = bounds[1] if self._since is None else self._since
-            until = self._until or (None if bounds[2] is None else bounds[2] + 1)
-            with (
-                tables.cached(tables.hours(narrowed, first or 0, until or 0)) as by_hour,
-                tables.cached(tables.failures(narrowed)) as kinds,
-            ):
-                files = [_write(by_hour, folder / "hours.parquet", (*tables.CHANNEL, "hour"))]
-                for table, name, order in (
-                    (kinds, "failures", (*tables.QUEUE, "error")),
-                    (tables.fairness(by_hour), "fairness", (*tables.QUEUE, "hour")),
-                ):
-                    files.append(_write(table, folder / f"{name}.parquet", order))
-                    self._done()
-                found = None
-                if self._messages:
-                    found = facts.gather(
-                        narrowed,
-                        by_hour,
-                        kinds,
-                        bounds[1] if first is None else max(first, bounds[1]),
-                        min(until or bounds[2] + 1, bounds[2] + 1),
-                        top=top,
-                        done=self._done,
-                    )
-        sentences = tuple(summary.sentences(found))
-        html = page.html(found, sentences, source, self._since, self._until)
-        _replace(folder / "report.html", html.encode("utf-8", "replace"))
-        self._progress(self._messages, 1.0)
-        return Reported(
-            messages=self._messages,
-            first=None if found is None else found.first_ms,
-            until=None if found is None else found.until_ms,
-            queues=() if found is None else tuple(_queues(found)),
-            sentences=sentences,
-            files=(str(folder / "report.html"), *map(str, files)),
-            seconds=time.monotonic() - began,
-        )
-
-    def _done(self) -> None:
-        """One more part is done."""
-        self._parts += 1
-        self._progress(self._messages, min(self._parts / self._all, 1.0))
-
-
-def _queues(found: ReportFacts) -> list[QueueReport]:
-    return [
-        QueueReport(
-            **{name: row[name] for name in _COPIED},
-            wait=_times(row, "wait"),
-            handling=_times(row, "handle"),
-            **{
-                name: found.fair[row["namespace"], row["queue"]][name]
-                for name in ("channels", "jain_done", "jain_wait", "slowest")
-            },
-        )
-        for row in found.queues
-    ]
+    sentences = tuple(summary.sentences(facts))
+    about = f"{source} · {page.asked(scope.since, scope.until)} · counted by {engine.name}"
+    path = files[0].with_name("report.html")
+    staged = path.with_name(f".{path.name}.new")
+    staged.write_bytes(page.html(facts, sentences, about).encode("utf-8", "replace"))
+    staged.replace(path)
+    return Reported(
+        messages=0 if facts is None else facts.total["messages"],
+        first=None if facts is None else facts.first_ms,
+        until=None if facts is None else facts.until_ms,
+        queues=() if facts is None else tuple(_queue(row) for row in facts.queues),
+        sentences=sentences,
+        files=(str(path), *map(str, files)),
+        seconds=time.monotonic() - began,
+        engine=engine.name,
+    )
 
 
 _COPIED: Final = (
-    *("namespace", "queue", "messages", "done", "dead", "cancelled", "expired"),
-    *("attempts", "failures", "crashes"),
+    *("namespace", "queue", "messages", "done", "dead", "cancelled", "expired", "retried"),
+    *("attempts", "failures", "crashes", "channels", "fairness", "starved", "slowest"),
 )
 
 
-def _times(row: Any, time: str) -> Times:
+def _queue(row: Mapping[str, Any]) -> QueueReport:
+    copied: dict[str, Any] = {name: row[name] for name in _COPIED}
+    return QueueReport(**copied, wait=_times(row, "wait"), handling=_times(row, "handle"))
+
+
+def _times(row: Mapping[str, Any], time: str) -> Times:
     return Times(*(row[f"{time}_{name}_ms"] for name in ("p50", "p90", "p99", "max", "mean")))
 
 
-def _write(table: DataFrame, path: Path, order: Sequence[str]) -> Path:
+def _write(engine: ReportEngine, name: str, order: Sequence[str], folder: Path) -> Path:
     """A table as one Parquet file, in order; whole under its name, or not at all."""
     from pyarrow import parquet
 
-    untyped: Any = table, parquet
-    arrow = untyped[0].toArrow().sort_by([(name, "ascending") for name in order])
+    library: Any = parquet
+    path = folder / f"{name}.parquet"
     staged = path.with_name(f".{path.name}.new")
-    untyped[1].write_table(arrow, staged, compression="zstd")
+    text = f"select * from {name} order by {', '.join(order)}"  # noqa: S608
+    batches = iter(engine.batches(text))
+    first = next(batches)
+    with library.ParquetWriter(staged, first.schema, compression="zstd") as writer:
+        writer.write(first)
+        for batch in batches:
+            writer.write(batch)
     staged.replace(path)
     return path
 
 
-def _replace(path: Path, data: bytes) -> None:
-    staged = path.with_name(f".{path.name}.new")
-    staged.write_bytes(data)
-    staged.replace(path)
+@contextmanager
+def _writing(folder: Path) -> Generator[None]:
+    """The operating system's errors about the folder in our words."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise Forbidden(
+                f"the folder {folder} cannot be written ({error.strerror}): let this user write "
+                "there, or name another one with --out"
+            ) from error
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise StorageFull(
+                f"the disk of {folder} is full: make room and run it again"
+            ) from error
+        raise
 
 
 __all__ = ["Progress", "report"]

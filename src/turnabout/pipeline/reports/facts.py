@@ -1,60 +1,97 @@
-"""The page's facts, collected from Spark: few rows, however large the report's input.
+"""The tables that a report keeps, and what its page says of them: few rows of however many.
 
-Charts are drawn for the busiest queues, and in them for the busiest channels and those that waited
-longest. The rest is in sums, and in the Parquet files.
+Charts are drawn for the busiest queues. The rest is in sums, and in the Parquet files.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from functools import reduce
+from dataclasses import dataclass
+from itertools import pairwise
+from os import PathLike
 from typing import Any, Final
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F  # noqa: N812
-
-from turnabout.pipeline.reports import tables
-from turnabout.pipeline.reports.charts.axes import step_of
-from turnabout.pipeline.reports.tables import CHANNEL, HOUR_MS, QUEUE
+from turnabout.pipeline.lake import Filter
+from turnabout.pipeline.reports.axes import step_of
+from turnabout.pipeline.reports.engines import ReportEngine, rows, sql
+from turnabout.pipeline.reports.units import HOUR
 
 Row = Mapping[str, Any]
 Name = tuple[str, str]
 """Namespace and queue."""
 
+Progress = Callable[[int, float], object]
+"""Called with the number of messages, as soon as that is known, and the share done, 0 to 1."""
+
 QUEUES_DRAWN: Final = 4
-CHANNELS_DRAWN: Final = 14
-COARSE_STEPS: Final = 32
+FAIR_STEPS: Final = 288
+"""Five minutes of a day: waits within a step are not seen."""
+BLOCKS: Final = 24
+LEAST: Final = 10
+"""Messages of fair share below which a ratio says nothing."""
+STARVED_BELOW: Final = 0.5
+
+_QUEUE: Final = "namespace, queue"
+_CHANNEL: Final = "namespace, queue, channel"
+
+
+@dataclass(frozen=True)
+class ReportScope:
+    """The rows that a report is about, as `report` takes them; lake None: a database's history."""
+
+    lake: str | PathLike[str] | None = None
+    archive: str | None = None
+    since: int | None = None
+    until: int | None = None
+    queues: tuple[str, ...] = ()
+    namespace: str | None = None
+    storage: Mapping[str, str] | None = None
+
+    @property
+    def asked(self) -> Filter:
+        """The rows of a lake that are wanted; a database is asked for them itself."""
+        return Filter(self.since, self.until, self.namespace, self.queues or None)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The number of messages that are counted, and the time of their ends; no time without them."""
+
+    messages: int
+    first_ms: int
+    until_ms: int
+    progress: Progress
+
+    @property
+    def fair_ms(self) -> int:
+        """The step in which fairness is measured: an hour at most."""
+        return min(HOUR, step_of(self.until_ms - self.first_ms, FAIR_STEPS))
 
 
 @dataclass(frozen=True)
 class ReportFacts:
-    """All facts. Instants are milliseconds; `step_ms` and `coarse_ms` are steps of charts.
+    """All facts. Instants are milliseconds.
 
-    queues     a row of measures each, the busiest first
-    fair       by queue: Jain's index over the whole time
-    steps, coarse_fair, heat, timed   of queues that are drawn
-    channels   the busiest ones, of all queues;  channel_count  how many there are
-    kinds      of failures, the commonest first;  kind_count  how many there are
+    queues    a row of measures each, the busiest first; `fairness`, `starved` and `channels` too
+    channels  the busiest ones, of all queues     kinds     of failures, the commonest first
+    steps     measures by queue and step, of queues that are drawn; `all_steps` of all together
+    shares    by queue: channels with what they got of their fair share, the least first
+    starved   channels that got less than half of theirs for a while, the worst first
     """
 
     first_ms: int
     until_ms: int
     step_ms: int
-    coarse_ms: int
     total: Row
     queues: Sequence[Row]
-    fair: Mapping[Name, Row]
     channels: Sequence[Row]
     channel_count: int
     kinds: Sequence[Row]
     kind_count: int
-    all_steps: Sequence[Row] = ()
-    steps: Mapping[Name, Sequence[Row]] = field(default_factory=dict[Name, Sequence[Row]])
-    coarse_fair: Mapping[Name, Sequence[Row]] = field(default_factory=dict[Name, Sequence[Row]])
-    heat: Mapping[Name, Sequence[Row]] = field(default_factory=dict[Name, Sequence[Row]])
-    timed: Mapping[Name, Sequence[Row]] = field(default_factory=dict[Name, Sequence[Row]])
+    all_steps: Sequence[Row]
+    steps: Mapping[Name, Sequence[Row]]
+    shares: Mapping[Name, Sequence[Row]]
+    starved: Sequence[Row]
 
     @property
     def drawn(self) -> Sequence[Row]:
@@ -62,137 +99,128 @@ class ReportFacts:
         return self.queues[:QUEUES_DRAWN]
 
 
-def gather(
-    narrowed: DataFrame,
-    by_hour: DataFrame,
-    kinds: DataFrame,
-    first_ms: int,
-    until_ms: int,
-    *,
-    top: int,
-    done: Callable[[], None],
-) -> ReportFacts:
-    """Ask Spark for it; `done` is called after each of `PARTS` parts. Both first tables are read
-    several times, so they had better be cached.
-    """
-    step_ms = step_of(until_ms - first_ms)
-    coarse_ms = step_of(until_ms - first_ms, COARSE_STEPS)
-    queues = _rows(tables.measures(narrowed, QUEUE))
-    queues.sort(key=lambda row: (-row["messages"], row["namespace"], row["queue"]))
-    total = _total(narrowed, queues)
-    done()
-    with tables.cached(tables.merged(by_hour, CHANNEL)) as by_channel:
-        fair = {_name(row): row for row in _rows(tables.fairness(by_channel))}
-        channel_count = by_channel.count()
-        busiest = by_channel.orderBy(F.desc("messages"), *CHANNEL).limit(top)
-        chosen = _rows(_of(_chosen(by_channel), queues[:QUEUES_DRAWN]))
-        listed = _rows(busiest)
-    done()
-    worst = _rows(kinds.orderBy(F.desc("messages"), *QUEUE, "error").limit(top))
-    done()
-    all_steps, steps = _steps(narrowed, queues, step_ms)
-    done()
-    timed = _rows(tables.measures(narrowed.where(_any_of([*chosen, *listed])), CHANNEL))
-    done()
-    coarse = _of(_coarse(narrowed, by_hour, coarse_ms), queues[:QUEUES_DRAWN])
-    busy = [row for row in chosen if row["busy"] <= CHANNELS_DRAWN]
-    heat = _rows(coarse.where(_any_of(busy)).select(*CHANNEL, "at", "messages", "wait_mean_ms"))
-    coarse_fair = _rows(tables.fairness(coarse))
-    done()
-    quantiles = {_channel(row): row for row in timed}
+def keep(engine: ReportEngine, scope: ReportScope, progress: Progress) -> Kept:
+    """Keep the tables `hours`, `failures` and `fairness`, from `narrow`."""
+    text = "select count(*) as n, min(ended_ms) as first, max(ended_ms) as last from narrow"
+    bounds = rows(engine, text)[0]
+    last = bounds["last"] or 0
+    first = scope.since or bounds["first"] or 0
+    until = scope.until or last + 1
+    progress(bounds["n"], 0.3)
+    begin, end = bounds["first"] or 0, last + 1
+    parts = engine.slices(bounds["n"])
+    length = max(-(-(end - begin) // parts // HOUR) * HOUR + HOUR, HOUR)
+    edges = [begin // HOUR * HOUR + n * length for n in range(parts + 1)]
+    texts = [
+        sql("hours", first=first, until=until, begin=left, end=right)
+        for left, right in pairwise(edges)
+    ]
+    engine.keep("hours", texts)
+    progress(bounds["n"], 0.5)
+    kept = Kept(bounds["n"], max(first, begin), min(until, end), progress)
+    engine.keep("failures", [sql("failures")])
+    engine.keep("fairness", [sql("fairness", step=kept.fair_ms)])
+    progress(bounds["n"], 0.7)
+    return kept
+
+
+def gather(engine: ReportEngine, kept: Kept, *, top: int) -> ReportFacts | None:
+    """Ask the engine for the page's facts; None if there was no message."""
+    if not kept.messages:
+        return None
+    shares, starved = _shares(engine, kept)
+    queues = _queues(engine, shares, starved)
+    total = queues[0] if len(queues) == 1 else _measures(engine, "everything", "narrow")[0]
+    kept.progress(kept.messages, 0.8)
+    step_ms = step_of(kept.until_ms - kept.first_ms)
+    steps = _steps(engine, step_ms, f"{_QUEUE}, begun", times=True)
+    engine.keep("top", [sql("channels", top=top)])
+    channels = _measures(engine, _CHANNEL, _joined("top", _CHANNEL))
+    ratios = {_channel(row): row for some in shares.values() for row in some}
+    for row in channels:
+        row.update({"ratio": ratios.get(_channel(row), {}).get("ratio")})
+    kept.progress(kept.messages, 0.9)
+    order = f"messages desc, {_QUEUE}, error limit {int(top)}"
+    worst = f"select * from failures order by {order}"  # noqa: S608
     return ReportFacts(
-        first_ms=first_ms,
-        until_ms=until_ms,
+        first_ms=kept.first_ms,
+        until_ms=kept.until_ms,
         step_ms=step_ms,
-        coarse_ms=coarse_ms,
         total=total,
         queues=queues,
-        fair=fair,
-        channels=[quantiles[_channel(row)] for row in listed],
-        channel_count=channel_count,
-        kinds=worst,
-        kind_count=kinds.count(),
-        all_steps=all_steps,
+        channels=sorted(channels, key=lambda row: (-row["messages"], _channel(row))),
+        channel_count=sum(row["channels"] for row in queues),
+        kinds=rows(engine, worst),
+        kind_count=rows(engine, "select count(*) as n from failures")[0]["n"],
+        all_steps=steps if len(queues) == 1 else _steps(engine, step_ms, "begun", times=False),
         steps=_by_queue(steps),
-        coarse_fair=_by_queue(coarse_fair),
-        heat=_by_queue(heat),
-        timed=_by_queue(
-            {**quantiles[_channel(row)], "busy": row["busy"], "slow": row["slow"]} for row in chosen
-        ),
+        shares=shares,
+        starved=starved,
     )
 
 
-PARTS: Final = 6
+def _queues(
+    engine: ReportEngine, shares: Mapping[Name, Sequence[Row]], starved: Sequence[Row]
+) -> list[dict[str, Any]]:
+    about = {_name(row): row for row in rows(engine, sql("queues"))}
+    queues = _measures(engine, _QUEUE, "narrow")
+    for row in queues:
+        name = _name(row)
+        row.update(about[name])
+        row["fairness"] = min((one["ratio"] for one in shares.get(name, ())), default=None)
+        row["starved"] = tuple(one["channel"] for one in starved if _name(one) == name)
+    queues.sort(key=lambda row: (-row["messages"], *_name(row)))
+    return queues
 
 
-def ms(at: datetime) -> int:
-    """An instant of Spark's as milliseconds."""
-    return round(at.astimezone(UTC).timestamp() * 1000)
+def _measures(engine: ReportEngine, keys: str, source: str) -> list[dict[str, Any]]:
+    """Counts and quantiles by some columns."""
+    text = source if source.startswith("select") else f"select * from {source}"  # noqa: S608
+    names = keys.split(", ")
+    none = dict.fromkeys(f"{t}_{q}_ms" for t in ("wait", "handle") for q in ("p50", "p90", "p99"))
+    times = {
+        tuple(row[n] for n in names): row
+        for row in rows(engine, sql("times", keys=keys, source=text))
+    }
+    return [
+        {**none, **times.get(tuple(row[n] for n in names), {}), **row}
+        for row in rows(engine, sql("counts", keys=keys, source=text))
+    ]
 
 
-def _coarse(narrowed: DataFrame, by_hour: DataFrame, coarse_ms: int) -> DataFrame:
-    """Measures by channel and coarse step; from the hours where these make up steps."""
-    if coarse_ms % HOUR_MS == 0:
-        start = F.floor(F.unix_millis("hour") / coarse_ms).cast("long") * coarse_ms
-        table = by_hour.withColumn("at", F.timestamp_millis(start))
-        return tables.merged(table, (*CHANNEL, "at"))
-    at = narrowed.withColumn("at", tables.start_of(coarse_ms))
-    return tables.counted(at, (*CHANNEL, "at"))
+def _steps(engine: ReportEngine, step_ms: int, keys: str, *, times: bool) -> list[dict[str, Any]]:
+    """Measures by step of time; with quantiles those of queues that are drawn, else of all."""
+    begun = f"cast(floor(ended_ms / {step_ms}) as bigint) * {step_ms} as begun"
+    if not times:
+        source = f"select *, {begun} from narrow"  # noqa: S608
+        return rows(engine, sql("counts", keys=keys, source=source))
+    busiest = f"select {_QUEUE} from narrow group by {_QUEUE}"  # noqa: S608
+    order = f"order by count(*) desc, {_QUEUE} limit {QUEUES_DRAWN}"
+    engine.keep("drawn", [f"{busiest} {order}"])
+    return _measures(engine, keys, _joined("drawn", _QUEUE, f", {begun}"))
 
 
-def _total(narrowed: DataFrame, queues: Sequence[Row]) -> Row:
-    if len(queues) == 1:
-        return queues[0]
-    return _rows(tables.measures(narrowed, ()))[0]
+def _joined(table: str, keys: str, more: str = "") -> str:
+    """Rows of the groups that a table names."""
+    same = " and ".join(f"n.{key} = t.{key}" for key in keys.split(", "))
+    return f"select n.*{more} from narrow as n join {table} as t on {same}"  # noqa: S608
 
 
-def _steps(
-    narrowed: DataFrame, queues: Sequence[Row], step_ms: int
-) -> tuple[Sequence[Row], Sequence[Row]]:
-    """Totals of all queues together, and the measures of those that are drawn."""
-    at = narrowed.withColumn("at", tables.start_of(step_ms))
-    steps = _rows(tables.measures(_of(at, queues[:QUEUES_DRAWN]), (*QUEUE, "at")))
-    if len(queues) == 1:
-        return steps, steps
-    return _rows(tables.counted(at, ("at",))), steps
-
-
-def _chosen(by_channel: DataFrame) -> DataFrame:
-    """Each queue's busiest channels, and those that waited longest, with their ranks."""
-    queue = Window.partitionBy(*QUEUE)
-    busy = F.row_number().over(queue.orderBy(F.desc("messages"), "channel"))
-    slow = F.row_number().over(queue.orderBy(F.desc_nulls_last("wait_mean_ms"), "channel"))
-    placed = by_channel.select(
-        *CHANNEL, "messages", "wait_mean_ms", busy.alias("busy"), slow.alias("slow")
-    )
-    return placed.where((F.col("busy") <= CHANNELS_DRAWN) | (F.col("slow") <= CHANNELS_DRAWN))
-
-
-def _of(table: DataFrame, queues: Sequence[Row]) -> DataFrame:
-    """Rows of some queues."""
-    return table.where(_either([_is_queue(*_name(row)) for row in queues]))
-
-
-def _any_of(channels: Iterable[Row]) -> Column:
-    """Whether a row is of one of these channels."""
-    names: dict[Name, set[str]] = {}
-    for row in channels:
-        names.setdefault(_name(row), set()).add(row["channel"])
-    return _either(
-        [_is_queue(*name) & F.col("channel").isin(sorted(some)) for name, some in names.items()]
-    )
-
-
-def _either(conditions: Sequence[Column]) -> Column:
-    return reduce(lambda one, other: one | other, conditions, F.lit(False))  # noqa: FBT003
-
-
-def _is_queue(namespace: str, queue: str) -> Column:
-    return (F.col("namespace") == namespace) & (F.col("queue") == queue)
-
-
-def _rows(table: DataFrame) -> list[Row]:
-    return [row.asDict() for row in table.collect()]
+def _shares(engine: ReportEngine, kept: Kept) -> tuple[dict[Name, list[Row]], list[Row]]:
+    """Shares by queue, the lowest first, and the channels that were starved."""
+    block = step_of(kept.until_ms - kept.first_ms, BLOCKS)
+    words = {"step": max(block, kept.fair_ms), "least": LEAST}
+    whole = rows(engine, sql("shares", keys=_CHANNEL, below="1e9", **words))
+    whole.sort(key=lambda row: (row["ratio"], _channel(row)))
+    starved: dict[tuple[str, ...], dict[str, Any]] = {}
+    bad = rows(engine, sql("shares", keys=f"{_CHANNEL}, block", below=STARVED_BELOW, **words))
+    for row in sorted(bad, key=lambda row: row["first_ms"]):
+        one = starved.setdefault(_channel(row), {**row, "got": 0, "fair": 0.0, "waited_ms": 0})
+        one["until_ms"] = row["last_ms"] + kept.fair_ms
+        one["got"], one["fair"] = one["got"] + row["got"], one["fair"] + row["fair"]
+        one["waited_ms"] = max(one["waited_ms"], row["waited_ms"])
+    missed = sorted(starved.values(), key=lambda row: (row["got"] - row["fair"], _channel(row)))
+    return _by_queue(whole), list(missed)
 
 
 def _name(row: Row) -> Name:
@@ -203,8 +231,8 @@ def _channel(row: Row) -> tuple[str, str, str]:
     return (*_name(row), row["channel"])
 
 
-def _by_queue(rows: Iterable[Row]) -> dict[Name, Sequence[Row]]:
+def _by_queue(some: Iterable[Row]) -> dict[Name, list[Row]]:
     found: dict[Name, list[Row]] = {}
-    for row in rows:
+    for row in some:
         found.setdefault(_name(row), []).append(row)
-    return dict(found)
+    return found

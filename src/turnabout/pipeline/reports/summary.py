@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+import math
+import statistics
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
-from turnabout.pipeline.reports.charts import units
+from turnabout.pipeline.reports import units
 
 if TYPE_CHECKING:
     from turnabout.pipeline.reports.facts import ReportFacts, Row
 
 NONE = "No message ended in this time."
 DEFAULT_CHANNEL = "(default)"
-NO_ERROR = "(no error was told)"
-UNFAIR_BELOW = 0.8
+NO_ERROR = "(no error was given)"
+FAIR_FROM: Final = 0.8
+SLOW: Final = 3
+"""A step is slow if its p90 is so many times the median of the steps, and a second more."""
+NAMED: Final = 3
+"""Slow times, and starved channels, that a sentence names."""
 
 
 def sentences(found: ReportFacts | None) -> Iterator[str]:
@@ -23,22 +29,25 @@ def sentences(found: ReportFacts | None) -> Iterator[str]:
         return
     total = found.total
     yield _ended(found, total)
-    if total["leased"]:
+    if total["wait_p50_ms"] is not None:
         yield (
             f"Half of them waited no longer than {units.duration(total['wait_p50_ms'])}, one in a "
             f"hundred longer than {units.duration(total['wait_p99_ms'])}; the longest wait was "
-            f"{units.duration(total['wait_max_ms'])}."
+            f"{units.duration(total['wait_max_ms'])}.{_uncounted(total)}"
         )
+    elif total["retried"]:
+        yield f"None was leased just once, so waiting is not known.{_uncounted(total)}"
+    if total["leased"]:
         yield (
             f"The median handling time was {units.duration(total['handle_p50_ms'])}; one in "
             f"a hundred took {units.duration(total['handle_p99_ms'])} or more."
         )
     else:
         yield "None of them was ever leased."
-    yield from _slowest(found)
-    yield from _fair(found)
+    yield from _slow(found)
+    yield from _starved(found)
     yield _failed(found, total)
-    yield _busiest(found)
+    yield from _busiest(found)
 
 
 def queue_name(row: Row) -> str:
@@ -51,13 +60,11 @@ def channel_name(name: str) -> str:
     return name or DEFAULT_CHANNEL
 
 
-def busiest(found: ReportFacts) -> tuple[Row, float]:
-    """The step with most messages, and how many a second that is."""
-    row = max(found.all_steps, key=lambda row: row["messages"])
-    # A report of a minute may have one step of an hour: only its own time counts, but a second at
-    # least, or the only message of a report would be a thousand a second.
-    length = min(found.step_ms, found.until_ms - found.first_ms)
-    return row, row["messages"] / max(length, 1000) * 1000
+def _uncounted(total: Row) -> str:
+    if not total["retried"]:
+        return ""
+    many = _plural(total["retried"], "message")
+    return f" That leaves out {many} leased more than once."
 
 
 def _ended(found: ReportFacts, total: Row) -> str:
@@ -68,67 +75,138 @@ def _ended(found: ReportFacts, total: Row) -> str:
     ]
     many = _plural(total["messages"], "message")
     of = f"{_plural(len(found.queues), 'queue')} and {_plural(found.channel_count, 'channel')}"
-    is_short = found.until_ms - found.first_ms < 10 * units.MINUTE
-    begun = units.instant(found.first_ms, seconds=is_short)
-    return (
-        f"From {begun} to {units.instant(found.until_ms, seconds=is_short)} UTC, {many} of {of} "
-        f"ended: {', '.join(parts)}."
-    )
+    when = _when(found, found.first_ms, found.until_ms, between=("From ", " to "))
+    return f"{when} UTC, {many} of {of} ended: {', '.join(parts)}."
 
 
-def _slowest(found: ReportFacts) -> Iterator[str]:
-    if found.channel_count < 2 or not found.total["leased"]:
-        return
-    rows = [row for row in found.fair.values() if row["slowest_wait_mean_ms"] is not None]
-    row = max(rows, key=lambda row: row["slowest_wait_mean_ms"])
-    yield (
-        f"The slowest channel, {channel_name(row['slowest'])} of {queue_name(row)}, waited "
-        f"{units.duration(row['slowest_wait_mean_ms'])} on average; the average of all messages "
-        f"is {units.duration(found.total['wait_mean_ms'])}."
-    )
-
-
-def _fair(found: ReportFacts) -> Iterator[str]:
-    rows = [
-        row for row in found.fair.values() if row["channels"] > 1 and row["jain_wait"] is not None
-    ]
-    if not rows:
-        return
-    row = min(rows, key=lambda row: row["jain_wait"])
-    index = row["jain_wait"]
-    said = "channels waited unequally" if index < UNFAIR_BELOW else "channels waited alike"
-    where = "" if len(found.queues) == 1 else f" Least equal is {queue_name(row)}:"
-    yield (
-        (
-            f"{where} {said} (Jain's index of the mean wait {index:.2f} over "
-            f"{row['channels']:,} channels, 1 being equal)."
+def _slow(found: ReportFacts) -> Iterator[str]:
+    """When waiting was far over the rest: of the queue where that was worst."""
+    worst: tuple[float, str] | None = None
+    for name, steps in found.steps.items():
+        known = sorted(
+            (row for row in steps if row["wait_p90_ms"] is not None), key=lambda row: row["begun"]
         )
-        .strip()
-        .replace("channels waited", "Channels waited", 0 if where else 1)
+        if len(known) < 4:
+            continue
+        usual = statistics.median(row["wait_p90_ms"] for row in known)
+        limit = max(SLOW * usual, usual + units.SECOND)
+        runs = _runs([row for row in known if row["wait_p90_ms"] > limit], found.step_ms)
+        if runs:
+            most = max(row["wait_p90_ms"] for run in runs for row in run)
+            text = _slow_sentence(found, name, runs, usual)
+            worst = max(worst or (0.0, ""), (most / max(usual, 1), text))
+    if worst:
+        yield worst[1]
+
+
+def _slow_sentence(
+    found: ReportFacts, name: tuple[str, str], runs: Sequence[Sequence[Row]], usual: float
+) -> str:
+    runs = sorted(runs, key=lambda run: -max(row["wait_p90_ms"] for row in run))
+    times = [
+        f"{_when(found, run[0]['begun'], run[-1]['begun'] + found.step_ms)} "
+        f"({units.duration(max(row['wait_p90_ms'] for row in run))})"
+        for run in runs[:NAMED]
+    ]
+    others = f", and {_plural(len(runs) - NAMED, 'other time')}" if len(runs) > NAMED else ""
+    queue = queue_name({"namespace": name[0], "queue": name[1]})
+    return (
+        f"Waiting in {queue} was slow at {', '.join(times)} UTC{others}: the times in brackets "
+        f"are those that one message in ten waited longer than, usually "
+        f"{units.duration(usual)}."
     )
+
+
+def _runs(rows: Sequence[Row], step_ms: int) -> list[list[Row]]:
+    """Steps that follow one another."""
+    runs: list[list[Row]] = []
+    for row in rows:
+        if runs and row["begun"] == runs[-1][-1]["begun"] + step_ms:
+            runs[-1].append(row)
+        else:
+            runs.append([row])
+    return runs
+
+
+def _starved(found: ReportFacts) -> Iterator[str]:
+    if found.starved:
+        times = [
+            f"{channel_name(row['channel'])} of {queue_name(row)}, "
+            f"{_when(found, row['first_ms'], row['until_ms'])} UTC "
+            f"({units.share(row['got'] / row['fair'])} of its fair share"
+            + (
+                f", kept waiting for up to {units.duration(row['waited_ms'])})"
+                if row["waited_ms"]
+                else ")"
+            )
+            for row in found.starved[:NAMED]
+        ]
+        more = len(found.starved) - NAMED
+        others = f"; and {_plural(more, 'other channel')}" if more > 0 else ""
+        yield f"Starved while others were served: {'; '.join(times)}{others}."
+        return
+    known = [row for row in found.queues if row["fairness"] is not None]
+    if known:
+        row = min(known, key=lambda row: row["fairness"])
+        least = found.shares[row["namespace"], row["queue"]][0]
+        word = "fairly" if row["fairness"] >= FAIR_FROM else "unequally"
+        yield (
+            f"Channels were served {word}: the least that one got is "
+            f"{units.share(row['fairness'])} of its fair share "
+            f"({channel_name(least['channel'])} of {queue_name(row)})."
+        )
+    elif found.channel_count > 1:
+        yield "No channel had to wait for others for long enough to compare their shares."
 
 
 def _failed(found: ReportFacts, total: Row) -> str:
-    if not found.kinds:
-        return "Nothing failed."
-    worst = found.kinds[0]
-    dead = _plural(total["dead"], "message")
-    error = worst["error"] or NO_ERROR
-    return (
-        f"{dead} died, {_plural(total['failures'], 'attempt')} failed and "
-        f"{_plural(total['crashes'], 'lease')} ran out; the commonest error is “{error}” "
-        f"({_plural(worst['messages'], 'message')} of {queue_name(worst)})."
+    counted = (
+        (total["dead"], "message", "died"),
+        (total["failures"], "attempt", "failed"),
+        (total["crashes"], "lease", "ran out"),
+    )
+    parts = [f"{_plural(number, noun)} {verb}" for number, noun, verb in counted if number]
+    if not parts and not found.kinds:
+        return "Nothing failed, and no lease ran out."
+    if not total["dead"] and not total["failures"] and not found.kinds:
+        return f"No attempt failed, but {parts[0]}: workers crashed, or took too long."
+    worst = found.kinds[0] if found.kinds else None
+    common = (
+        ""
+        if worst is None
+        else (
+            f"; the commonest error is “{worst['error'] or NO_ERROR}” "
+            f"({_plural(worst['messages'], 'message')} of {queue_name(worst)})"
+        )
+    )
+    return f"{', '.join(parts) or 'Some messages had errors'}{common}."
+
+
+def _busiest(found: ReportFacts) -> Iterator[str]:
+    """The step with most messages, unless chance makes as much of steps that are alike."""
+    counts = [row["messages"] for row in found.all_steps]
+    steps = (found.until_ms - found.first_ms) / found.step_ms  # the first and last are parts
+    if steps < 3:
+        return
+    mean = sum(counts) / steps
+    # The largest of n alike is that far above their mean by itself; two standard deviations more.
+    if max(counts) <= mean + (math.sqrt(2 * math.log(steps)) + 2) * math.sqrt(mean):
+        return
+    row = max(found.all_steps, key=lambda row: row["messages"])
+    yield (
+        f"The busiest {units.span(found.step_ms)}: {units.step(row['begun'], found.step_ms)} UTC, "
+        f"with {_plural(row['messages'], 'message')}; the average is {mean:,.0f}."
     )
 
 
-def _busiest(found: ReportFacts) -> str:
-    from turnabout.pipeline.reports.facts import ms
-
-    row, rate = busiest(found)
-    return (
-        f"The busiest {units.span(found.step_ms)}: {units.step(ms(row['at']), found.step_ms)} UTC, "
-        f"with {_plural(row['messages'], 'message')} ({units.rate(rate)})."
-    )
+def _when(found: ReportFacts, begin: int, end: int, between: tuple[str, str] = ("", "–")) -> str:
+    """A time, with seconds in a short report; the day of its end only if it is another one."""
+    seconds = found.until_ms - found.first_ms < 10 * units.MINUTE
+    first, last = (units.instant(at, seconds=seconds) for at in (begin, end))
+    day = first.rpartition(" ")[0]
+    if between[0] == "" and last.startswith(f"{day} "):
+        last = last.removeprefix(f"{day} ")
+    return f"{between[0]}{first}{between[1]}{last}"
 
 
 def _plural(number: Any, noun: str) -> str:

@@ -1,24 +1,26 @@
-"""Limits for schedulers, and what is refused before Spark starts. Without a JVM."""
+"""Limits for schedulers, and what is refused before Spark starts. All without a JVM."""
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
+import turnabout
 from turnabout.cli import main
 from turnabout.pipeline.commands.report import exceeded
 from turnabout.pipeline.reports import report
 from turnabout.pipeline.results import QueueReport, Times
-from turnabout.words.errors import UsageError
+from turnabout.words.errors import Forbidden, StorageFull, UsageError
 
 
 def queue(**more: Any) -> QueueReport:
     counts = dict.fromkeys(("attempts", "failures", "crashes", "cancelled", "expired"), 0)
     given: dict[str, Any] = {**counts, "namespace": "acme", "queue": "mail", "channels": 1}
-    given |= {"messages": 100, "done": 99, "dead": 1, "jain_done": 1.0, "jain_wait": 1.0}
+    given |= {"messages": 100, "done": 99, "dead": 1, "retried": 0, "fairness": 1.0, "starved": ()}
     given |= {"slowest": None, "wait": Times(10, 20, 30, 40, 15), "handling": Times(1, 2, 3, 4, 2)}
     return QueueReport(**{**given, **more})
 
@@ -47,6 +49,7 @@ def test_a_queue_without_leases_keeps_all_limits() -> None:
         (["--fail-over-wait", "p98=30s"], "write p99=30s"),
         (["--fail-over-dead", "101%"], "write 1%"),
         (["--archive", "x"], "--lake PLACE"),
+        (["--engine", "local", "--master", "local[1]"], "--engine spark"),
         (["--url", "sqlite:///not-there.db"], "there is no database"),
     ],
 )
@@ -60,12 +63,41 @@ def test_what_is_wrong_is_told(words: list[str], said: str, tmp_path: Path) -> N
 
 
 def test_a_report_is_of_one_thing_and_of_some_time() -> None:
-    no_spark = cast("Any", None)
     with pytest.raises(UsageError, match="name one of them"):
-        report(no_spark)
+        report()
     with pytest.raises(UsageError, match="name one of them"):
-        report(no_spark, "sqlite:///a.db", lake="lake")
+        report("sqlite:///a.db", lake="lake")
     with pytest.raises(UsageError, match="before until"):
-        report(no_spark, "sqlite:///a.db", since=5, until=5)
+        report("sqlite:///a.db", since=5, until=5)
     with pytest.raises(UsageError, match="belongs to a database"):
-        report(no_spark, lake="lake", token="t")
+        report(lake="lake", token="t")
+    with pytest.raises(UsageError, match="above 0"):
+        report("sqlite:///a.db", weights={"a": 0})
+
+
+def test_the_command_counts_with_duckdb_and_says_so(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'app.db'}"
+    with turnabout.connect(url) as mq:
+        mq.queue("mail").send(b"")
+        for message in mq.queue("mail").receive(1):
+            message.ack()
+    words = ["pipeline", "run", "report", "--url", url, "--out", str(tmp_path / "made")]
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 0, done.output
+    assert "Counted by DuckDB, on this machine" in done.output
+    assert (tmp_path / "made" / "report.html").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'app.db'}"
+    turnabout.connect(url).close()
+    full = {errno.EACCES: Forbidden, errno.ENOSPC: StorageFull}
+    for number, kind in full.items():
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Path, "mkdir", lambda *_, number=number, **__: fail(number))
+            with pytest.raises(kind):
+                report(url, out=tmp_path / "made")
+
+
+def fail(number: int) -> None:
+    raise OSError(number, "no")

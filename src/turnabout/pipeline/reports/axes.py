@@ -6,11 +6,13 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from turnabout.pipeline.reports.charts.units import DAY, HOUR, MINUTE, SECOND
+from turnabout.pipeline.reports.units import DAY, HOUR, MINUTE, SECOND
 
 TIME_TICKS: Final = tuple(
     factor * unit
     for unit, factors in (
+        (10, (1, 2, 5)),
+        (100, (1, 2, 5)),
         (SECOND, (1, 2, 5, 10, 15, 30)),
         (MINUTE, (1, 2, 5, 10, 15, 30)),
         (HOUR, (1, 2, 3, 6, 12)),
