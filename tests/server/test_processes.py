@@ -38,7 +38,7 @@ def test_counts_of_all_processes_are_one_and_never_fall(
 
     assert shown() == [2, 3, 14, 6, 200]
     mark_process_dead(2)
-    assert shown() == [2, 3, 14, 3, 100], "what is now is that of the living only"
+    assert shown() == [2, 3, 14, 3, 100], "gauges are of the processes that live"
 
 
 def accepted(server: Process) -> int:

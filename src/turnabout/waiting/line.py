@@ -1,7 +1,7 @@
-"""A line: those who wait for the same thing, in the order of asking. The first one leads.
+"""A line: callers that wait for the same thing, in the order of asking. The first one leads.
 
-The leader looks for all, and answers them; when it leaves, answered or not, the next one leads. So
-somebody always does, whoever is cancelled, and ten thousand who wait cost what one of them costs.
+The leader looks for all, and answers them; when it leaves, answered or cancelled, the next one
+leads. So a line is never without a leader, and ten thousand waiters cost as much as one.
 """
 
 from __future__ import annotations
