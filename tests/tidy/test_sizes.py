@@ -18,7 +18,7 @@ LINES_MAX = {
     "slice django": 1_096,
     "slice move": 1_115,
     "slice otel": 516,
-    "slice pipeline": 10_109,
+    "slice pipeline": 10_110,
     "slice server": 8_113,
     "slice tasks": 1_220,
     "slice testing": 149,

@@ -16,7 +16,8 @@ from turnabout.pipeline.commands import doctor, jobs, report, status
 def pipeline() -> None:
     """Bulk work on the database, by Apache Spark on this machine or a cluster.
 
-    Needs the extra `spark` and Java 17 or later; the extra `spark-jre` brings both.
+    Streams need the extra `spark` and Java 17 or later; the extra `spark-jre` brings both. Jobs and
+    reports do with the extra `lake`.
     """
 
 
