@@ -27,12 +27,15 @@ def test_both_engines_make_the_same_tables(
     rows += [log_row(3000 + n, "wee", 0, wait=100 * n + 50) for n in range(300)]
     rows += [log_row(4000, "hex", 1, error="at 0x7f3a, deadbeef01\n", outcome="dead")]
     local, expected = reported(rows, tmp_path, monkeypatch, weights={"wee": 0.5})
+    schema, place = ddl(COLUMNS), str(tmp_path / "rows")
+    spark.createDataFrame(rows, schema).write.parquet(place)
     monkeypatch.setattr(
-        lakes, "read_lake", lambda s, *_, **__: s.createDataFrame(rows, ddl(COLUMNS))
+        lakes, "read_lake", lambda s, *_, **__: s.read.schema(schema).parquet(place)
     )
     out = tmp_path / "spark"
     done = report(lake=tmp_path, spark=spark, out=out, weights={"wee": 0.5})
     assert done.engine.startswith("Apache Spark")
+    assert spark.getActiveSession() is spark
     assert done.sentences == local.sentences
     found = tables_in(out)
     for name, table in expected.items():

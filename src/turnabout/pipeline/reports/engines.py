@@ -226,7 +226,14 @@ class OnSpark:
 
     def weigh(self, weights: Mapping[str, float]) -> None:
         """Make the table `weights`."""
-        table = self.spark.createDataFrame([*weights.items()], "channel string, weight double")
+        # Not by `createDataFrame`: it makes this session the active one of the caller's thread.
+        kinds = "cast(null as string) as channel, cast(null as double) as weight"
+        rows = [f"select {kinds} where false"]
+        given: dict[str, Any] = {}
+        for number, (channel, weight) in enumerate(weights.items()):
+            given |= {f"c{number}": channel, f"w{number}": float(weight)}
+            rows.append(f"select :c{number}, :w{number}")
+        table = self.spark.sql(" union all ".join(rows), args=given or None)
         table.createOrReplaceTempView("weights")
 
     def slices(self, messages: int) -> int:

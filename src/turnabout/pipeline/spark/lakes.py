@@ -41,9 +41,7 @@ def read_lake(
     paths = [file.path for file in place.files(name, since=since, until=until, version=version)]
     schema = ddl(columns)
     session: Any = spark
-    if not paths:
-        return session.createDataFrame([], schema)
-    if table.is_local:
+    if paths and table.is_local:
         whole = [f"{table.uri}/{path}" for path in paths]
         return session.read.schema(schema).parquet(*whole)
     wanted = tuple(columns)
@@ -54,7 +52,7 @@ def read_lake(
             chosen = [paths[number] for number in numbers]
             yield from read(table, chosen, wanted)
 
-    return session.range(0, len(paths), 1, len(paths)).mapInArrow(task, schema)
+    return session.range(0, len(paths), 1, max(len(paths), 1)).mapInArrow(task, schema)
 
 
 def matching(rows: DataFrame, asked: Filter) -> DataFrame:
