@@ -107,6 +107,22 @@ def test_what_a_worker_notes_is_shown_wherever_the_message_is(queue):
     ]
 
 
+def test_events_of_later_attempts_have_the_note(queue):
+    queue.update(events="all")
+    sent(queue, "a")
+    cursor = queue.events_cursor()
+    for text in ("half", None):
+        (message,) = queue.receive()
+        if text is not None:
+            message.extend(note=text)
+            message.fail("again", delay_seconds=0)
+    message.ack()
+    told = [(e.kind, e.note) for e in queue.events(after=cursor, idle_seconds=0)]
+    half = Note("half")
+    kinds = [("noted", half), ("failed", half), ("leased", half), ("done", half)]
+    assert told == [("leased", None), *kinds]
+
+
 def test_a_stale_receipt_notes_nothing(queue, clock):
     sent(queue, "a")
     stale = one(queue, lease_seconds=1)

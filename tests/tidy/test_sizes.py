@@ -22,8 +22,8 @@ LINES_MAX = {
     "slice server": 8_113,
     "slice tasks": 1_220,
     "slice testing": 149,
-    "SQL": 12_925,
-    "tests": 65_162,
+    "SQL": 12_926,
+    "tests": 65_181,
 }
 SLACK = 200
 """How far below its figure a part may be before the figure has to follow."""

@@ -36,8 +36,8 @@ begin
                 where queue.history_ms > 0}}
     ),
     noted as (
-        insert into turnabout.event (at, message_id, queue_id, attempt, kind, channel)
-        select now_ms, g.id, queue.id, g.attempt + 1, 'done', g.channel
+        insert into turnabout.event (at, message_id, queue_id, attempt, kind, channel, note)
+        select now_ms, g.id, queue.id, g.attempt + 1, 'done', g.channel, g.note
         from gone g
         where queue.events = 'all'
         order by g.id

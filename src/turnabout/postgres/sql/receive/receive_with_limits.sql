@@ -53,8 +53,9 @@ begin
         return next v_turn;
     end if;
     if queue.events = 'all' then
-        insert into turnabout.event (at, message_id, due_at, queue_id, attempt, kind, channel)
-        select v_at, m.id, l.until, queue.id, m.attempt + 1, 'leased', m.channel
+        insert into turnabout.event (
+            at, message_id, due_at, queue_id, attempt, kind, channel, note)
+        select v_at, m.id, l.until, queue.id, m.attempt + 1, 'leased', m.channel, m.note
         from turnabout.message m
         join turnabout.lease l on l.id = currval('turnabout.lease_number')
         where m.id = any (v_ids);
