@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from tests.conformance.steps import counts, do, is_empty, one_by_one, sent, texts
-from turnabout import Policy, Retrying, message
+from turnabout import Policy, Rate, Retrying, message
 from turnabout.words import verbs as v
 from turnabout.words.entities import FIRST_TURN
 from turnabout.words.turns import in_turn
@@ -95,6 +95,17 @@ def test_weights_are_messages_a_turn(queue):
         sent(queue, *(f"{channel}{n}" for n in range(6)), channel=channel)
     got = [m.channel for m in one_by_one(queue, most=10)]
     assert got == list("aaabcaaabc")
+
+
+@pytest.mark.parametrize("limits", [{"max_concurrency": 9}, {"rate": Rate(100, burst=9)}])
+@pytest.mark.parametrize("size", [1, 2])
+def test_a_turn_of_many_keeps_the_order_in_a_channel_with_limits(queue, limits, size):
+    """Its share of the turn may be more than this receive asks for: the first ones go."""
+    queue.channel("a").set_policy(Policy(weight=3, **limits))
+    for priority in (9, 8, 5, 3, 2, 1):
+        sent(queue, str(priority), channel="a", priority=priority)
+    got = [m.priority for _ in range(6 // size) for m in queue.receive(size)]
+    assert got == [1, 2, 3, 5, 8, 9]
 
 
 @pytest.mark.parametrize("size", [1, 2, 5, 10])

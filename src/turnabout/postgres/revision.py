@@ -16,7 +16,7 @@ from turnabout import slices
 REVISION = 1
 """Rises with the first change of a function after each release."""
 
-DIGEST = "d2eabdf333a2b38a"
+DIGEST = "28e8a6055b9714b7"
 """Digest of today's functions. A test compares, so that nobody forgets to raise `REVISION`."""
 
 SCHEMA = "turnabout"

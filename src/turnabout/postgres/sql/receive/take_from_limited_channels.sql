@@ -58,6 +58,7 @@ begin
                     ) h
                     where h.at is null or h.at <= now_ms
                 ))
+                order by e.priority, e.id  -- `most` may be fewer than its share
                 for update skip locked
             ) head
             limit most
