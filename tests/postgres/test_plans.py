@@ -359,7 +359,7 @@ def test_no_call_touches_more_on_a_loaded_table(postgres_server, usual, plans, l
         here = figures(caller, plans)
         slack = 2 if load is fill_huge else SLACK  # each index is a page deeper
         assert not (more := worse(usual, here, slack)), f"{plans}\n{more}"
-        check_timers(caller)
+        check_timers(caller, 56 if load is fill_huge else 50)
 
 
 def figures(caller: Caller, plans: str) -> dict[str, Touched]:
@@ -369,15 +369,15 @@ def figures(caller: Caller, plans: str) -> dict[str, Touched]:
     return caller.all()
 
 
-def check_timers(caller: Caller) -> None:
-    """10,000 due messages among 12,000 timers: a share is taken, and no more than it is read."""
+def check_timers(caller: Caller, blocks: int = 50) -> None:
+    """10,000 due messages among 12,000 timers: a share is taken, so many blocks for each."""
     caller.between()
     seen = caller.due(10)
     share = 2 * 10 + 100
     assert len(seen.rows) == 10
     timers = seen.entries_of("scheduled_due") + seen.entries_of("lease_due")
     assert timers <= share + DEAD, str(seen)
-    assert seen.blocks <= 60 + 50 * (share + 10), str(seen)
+    assert seen.blocks <= 60 + blocks * (share + 10), str(seen)
 
 
 @pytest.fixture(scope="module")
