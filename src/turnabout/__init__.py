@@ -47,6 +47,7 @@ from turnabout.words.errors import (
     UsageError,
     WrongVersion,
 )
+from turnabout.words.fairness import ChannelShare, FairShares
 from turnabout.words.outcomes import (
     Acked,
     AlreadyExists,
@@ -97,6 +98,7 @@ __all__ = [
     "Channel",
     "ChannelFull",
     "ChannelPolicy",
+    "ChannelShare",
     "ChannelStats",
     "Cleared",
     "Created",
@@ -110,6 +112,7 @@ __all__ = [
     "Event",
     "Extended",
     "Failure",
+    "FairShares",
     "Forbidden",
     "HistoryEntry",
     "HistoryPage",

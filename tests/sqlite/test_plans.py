@@ -98,6 +98,7 @@ MAY_SORT = {
     "peek leased",  # where few are, or far away: `near` looks first
     "peek scheduled",
     "stats_of_channels count",
+    "fairness shares",
     "queue_update leased_channels",
     "redrive_start count",
     "redrive_list of_namespace",

@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.tidy.test_tree import ROOT, sources, text_of
 
 LINES_MAX = {
-    "core": 28_379,
+    "core": 28_650,
     "slice alembic": 48,
     "slice compat": 935,
     "slice dashboard": 96,
@@ -22,8 +22,8 @@ LINES_MAX = {
     "slice server": 8_113,
     "slice tasks": 1_220,
     "slice testing": 149,
-    "SQL": 12_926,
-    "tests": 65_181,
+    "SQL": 13_221,
+    "tests": 65_434,
 }
 SLACK = 200
 """How far below its figure a part may be before the figure has to follow."""

@@ -20,6 +20,7 @@ from turnabout.words.entities import (
     QueueStats,
     State,
 )
+from turnabout.words.fairness import FairShares, ShareOrder, share_order
 from turnabout.words.policy import QueueSettings
 from turnabout.words.prepare import checked_redrive, history_of
 from turnabout.words.records import (
@@ -226,6 +227,25 @@ class AsyncQueueAdmin:
         """The channels with the most unfinished messages, and what blocks them."""
         limits.whole(limit, "limit", 1, limits.PEEK_MESSAGES_MAX)
         return await self._store.run(v.StatsOfChannels(self.name, limit))
+
+    async def fairness(
+        self,
+        limit: int = 20,
+        *,
+        window_seconds: float = 300,
+        sort: ShareOrder = "fairness",
+        find: str | None = None,
+        offset: int = 0,
+    ) -> FairShares:
+        """Who is served, and who waits: what each channel got of the service in the last minutes
+        beside its fair share, the worst off first.
+        """
+        limits.whole(limit, "limit", 1, limits.PEEK_MESSAGES_MAX)
+        share_order(sort)
+        limits.whole(offset, "offset", 0, limits.INTEGER_MAX)
+        window = limits.milliseconds(window_seconds, "window_seconds", limits.DELAY_SECONDS_MAX)
+        verb = v.Fairness(self.name, window, sort, find, offset, limit)
+        return await self._store.run(verb)
 
     async def purge(self, *, channel: str | None = None, state: State | None = None) -> o.Purged:
         """Cancel unfinished messages, all or of one channel or state; leased ones if named."""

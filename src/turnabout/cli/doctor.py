@@ -21,6 +21,7 @@ from turnabout.words.value import replace
 
 _WORDS = (("fail", "failure"), ("warn", "warning"))
 LIBRARIES = ("click", "rich", "msgspec")
+QUEUES_OF_DOCTOR = 20
 MARKS = {"ok": _show.green, "warn": _show.yellow, "fail": _show.bad}
 
 
@@ -105,8 +106,28 @@ def _schema_and_slices(url: str) -> Iterator[Finding]:
     schema = schema_of(url)
     yield schema
     if schema.level == "ok":
+        yield from fairness_of(url)
         for module in slices.modules("checks"):
             yield from module.checks(url)
+
+
+def fairness_of(url: str) -> Iterator[Finding]:
+    """Who is starved in the queues with the most ready messages."""
+    from turnabout import connect
+
+    with connect(url) as turnabout:
+        fullest = sorted(turnabout.stats(), key=lambda one: -one.ready)[:QUEUES_OF_DOCTOR]
+        bad = 0
+        for queue in fullest:
+            well, text = (
+                turnabout.queue(queue.queue).fairness(1).verdict() if queue.ready else (True, "")
+            )
+            if not well:
+                bad += 1
+                todo = f"see who, and what holds the workers: turnabout stats {queue.queue}"
+                yield warn("fairness", f"{queue.queue}: {text}", todo)
+    if not bad:
+        yield ok("fairness", "no channel is starved, and nothing waits unserved")
 
 
 def schema_of(url: str) -> Finding:

@@ -17,6 +17,7 @@ from turnabout.cli._declare import argument, command, option
 from turnabout.cli._json import items, lines
 from turnabout.cli._kinds import DURATION, QUEUE
 from turnabout.words.entities import ChannelStats, QueueStats
+from turnabout.words.fairness import FairShares
 from turnabout.words.value import Value
 
 if TYPE_CHECKING:
@@ -34,10 +35,11 @@ BLOCKED = {
 
 
 class QueueAndChannels(Value):
-    """A queue and its busiest channels."""
+    """A queue, its busiest channels, and what each got of the service, the worst off first."""
 
     queue: QueueStats
     channels: tuple[ChannelStats, ...]
+    fairness: FairShares
 
 
 def queue_name(one: QueueStats) -> str:
@@ -82,6 +84,24 @@ def channels_of(channels: Sequence[ChannelStats]) -> _show.Columns:
     )
 
 
+SHARES: _show.Columns = (
+    ("STARVED", "channel", _show.channel),
+    ("READY", "ready", _show.count),
+    ("OLDEST", "oldest_ready_ms", _show.milliseconds),
+    ("WEIGHT", "weight", _show.count),
+    ("GOT", "got", _show.count),
+    ("FAIR SHARE", "fair", lambda fair: _show.count(round(fair or 0))),
+)
+
+
+def fairness(shares: FairShares) -> str:
+    """The verdict, and the starved channels."""
+    well, text = shares.verdict()
+    starved = [one for one in shares.channels if one.starved]
+    table = f"\n\n{_show.table(SHARES, starved)}" if starved else ""
+    return ("" if well else _show.bad("! ")) + text + table
+
+
 @command(
     "stats",
     "turnabout stats",
@@ -94,9 +114,10 @@ def channels_of(channels: Sequence[ChannelStats]) -> _show.Columns:
 def stats(app: App, queue: str | None, limit: int) -> None:
     """Show what is in the queues, or in QUEUE and its busiest channels.
 
-    sent = scheduled + ready + leased + done + dead + cancelled + expired. With QUEUE, --json
-    prints {"queue": {…}, "channels": [{"channel", "scheduled", "ready", "leased",
-    "oldest_ready_seconds", "blocked", "ran_out"?}]}.
+    sent = scheduled + ready + leased + done + dead + cancelled + expired. With QUEUE, it says
+    whether a channel is starved: got less than its fair share of the last five minutes, and no
+    limit of its own holds it. --json then prints {"queue": {…}, "channels": [{"channel",
+    "scheduled", "ready", "leased", "oldest_ready_seconds", "blocked", "ran_out"?}], "fairness"}.
     """
     with app.open() as turnabout:
         if queue is None:
@@ -105,13 +126,14 @@ def stats(app: App, queue: str | None, limit: int) -> None:
             )
             return
         handle = turnabout.queue(queue)
-        counts, channels = handle.stats(), handle.channels(limit)
+        counts, channels, shares = handle.stats(), handle.channels(limit), handle.fairness(limit)
     text = _show.table(QUEUES, [counts])
     if counts.pause_reason is not None:
         text += f"\npaused: {_show.clean(counts.pause_reason)}"
     if channels:
         text += f"\n\n{_show.table(channels_of(channels), channels)}"
-    app.say(QueueAndChannels(counts, tuple(channels)), text)
+        text += f"\n\n{fairness(shares)}"
+    app.say(QueueAndChannels(counts, tuple(channels), shares), text)
 
 
 # --- top ------------------------------------------------------------------------------------------

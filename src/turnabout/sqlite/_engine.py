@@ -21,7 +21,7 @@ from turnabout.sqlite.procedures.inbox import ANY, Drain
 from turnabout.words.administration import QueuesDue, Totals
 from turnabout.words.errors import TurnaboutError, UsageError
 from turnabout.words.outcomes import must_hold
-from turnabout.words.verbs import ScheduleFire, Send, Stats, StatsOfChannels, Verb
+from turnabout.words.verbs import Fairness, ScheduleFire, Send, Stats, StatsOfChannels, Verb
 
 A = TypeVar("A")
 
@@ -36,7 +36,7 @@ class Transaction(Verb[list[Any]]):
 STORING = (Send, ScheduleFire)
 """Verbs that have to leave the last room on a disk to those that end messages."""
 
-DRAINING = (Stats, StatsOfChannels, Totals, QueuesDue)
+DRAINING = (Stats, StatsOfChannels, Fairness, Totals, QueuesDue)
 """Verbs before which what is in the inbox is sent, if that can be now."""
 
 

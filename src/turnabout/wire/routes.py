@@ -53,6 +53,12 @@ ROUTES: tuple[Route, ...] = (
     Route(v.Peek, "GET", f"{_QUEUE}/messages", ("limit", "state", "channel", "after_id")),
     Route(v.Stats, "GET", f"{_QUEUE}/stats", ("after", "limit"), also="/v1/stats"),
     Route(v.StatsOfChannels, "GET", f"{_QUEUE}/channels", ("limit",)),
+    Route(
+        v.Fairness,
+        "GET",
+        f"{_QUEUE}/fairness",
+        ("window_ms", "sort", "find", "offset", "limit"),
+    ),
     Route(v.Purge, "POST", f"{_QUEUE}/purge"),
     Route(v.Endings, "POST", f"{_QUEUE}/endings", waits=True),
     Route(

@@ -29,6 +29,7 @@ from turnabout.words.entities import (
     State,
     Turn,
 )
+from turnabout.words.fairness import FairShares, ShareOrder
 from turnabout.words.policy import Policy, QueueSettings
 from turnabout.words.records import (
     EVERYTHING,
@@ -218,6 +219,25 @@ class StatsOfChannels(Verb[tuple[ChannelStats, ...]]):
     reads = True
     queue: QueueName
     limit: int = 20
+
+
+class Fairness(Verb[FairShares]):
+    """Compare what channels got of the service with their fair shares, the worst off first."""
+
+    scope = "consume"
+    reads = True
+    queue: QueueName
+    window_ms: int = 300_000
+    sort: ShareOrder = "fairness"
+    """Or the most `ready`, the `oldest` ready message, the most `served`, the `channel`'s name."""
+    find: str | None = None
+    """Only channels with this in their names, whatever the case of letters."""
+    offset: int = 0
+    limit: int = 20
+
+    def __post_init__(self) -> None:
+        if self.find is not None:
+            limits.utf8(self.find, "find")
 
 
 class Purge(Verb[o.Purged]):

@@ -145,6 +145,7 @@ ATTACKS: Mapping[type[Verb[Any]], Attack] = {
     v.Peek: lambda _, q: [v.Peek(q, 100), v.Peek(q, 100, channel=SECRET)],
     v.Stats: lambda _, q: [v.Stats(q), v.Stats()],
     v.StatsOfChannels: lambda _, q: [v.StatsOfChannels(q, 100)],
+    v.Fairness: lambda _, q: [v.Fairness(q), v.Fairness(q, find="e")],
     v.Purge: lambda _, q: [v.Purge(q), v.Purge(q, SECRET), v.Purge(q, state="leased")],
     v.Endings: lambda s, q: [v.Endings(q, s.ids)],
     v.History: lambda s, q: [

@@ -6,10 +6,16 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from turnabout.postgres.call import Call, Now, call, each, nothing, one
+from turnabout.postgres.call import Call, Now, Rows, call, each, nothing, one
 from turnabout.words import verbs as v
-from turnabout.words.entities import ChannelPolicy, ChannelStats, QueueEntry, QueueStats
+from turnabout.words.entities import (
+    ChannelPolicy,
+    ChannelStats,
+    QueueEntry,
+    QueueStats,
+)
 from turnabout.words.errors import UsageError
+from turnabout.words.fairness import ChannelShare, FairShares
 from turnabout.words.limits import DEAD_SUFFIX
 from turnabout.words.outcomes import AlreadyExists, Created, Deleted, Purged
 from turnabout.words.policy import (
@@ -93,6 +99,17 @@ def _channel_policy(name: str, said: str) -> ChannelPolicy:
     return ChannelPolicy(name, _policy(said))
 
 
+def _shares(_: v.Fairness, rows: Rows) -> FairShares:
+    """The first row has the sums."""
+    (_, ready, leased, oldest, _, _, served, busy, held, _, starved, waiting, found, *rest) = rows[
+        0
+    ]
+    channels = tuple(ChannelShare(*row[:10], starved=bool(row[10])) for row in rows[1:])
+    sums = (ready or 0, leased or 0, waiting, held, starved, oldest, served or 0, busy or 0)
+    window, by_leases = rest
+    return FairShares(channels, found, *sums, window, by_leases)
+
+
 CALLS: dict[type[Any], Call] = {
     v.Stats: call(
         "select * from turnabout.stats($queue::text, $now::bigint, $namespace::text, $after::text,"
@@ -103,6 +120,12 @@ CALLS: dict[type[Any], Call] = {
     v.StatsOfChannels: call(
         "select * from turnabout.stats_of_channels($queue::text, $limit::int, $now::bigint)",
         each(ChannelStats),
+        repeatable=True,
+    ),
+    v.Fairness: call(
+        "select * from turnabout.fairness($queue::text, $window_ms::bigint, $sort::text,"
+        " $find::text, $offset::int, $limit::int, $now::bigint)",
+        _shares,
         repeatable=True,
     ),
     v.Purge: call(

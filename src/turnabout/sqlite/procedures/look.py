@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Callable
+from typing import Any
 
 from turnabout.sqlite._connection import Connection
 from turnabout.sqlite._statements import statements
@@ -25,9 +27,11 @@ from turnabout.words.entities import (
     origin_of,
 )
 from turnabout.words.errors import QueueNotFound
+from turnabout.words.fairness import ChannelShare, FairShares
 from turnabout.words.limits import FOREVER_MS
 from turnabout.words.policy import NO_POLICY, Policy
 from turnabout.words.verbs import (
+    Fairness,
     Peek,
     PolicyGet,
     PolicyList,
@@ -38,6 +42,7 @@ from turnabout.words.verbs import (
 )
 
 _CHANNELS = statements("stats_of_channels")
+_FAIRNESS = statements("fairness")
 _LEASED = 2
 _OF_QUEUE: dict[str | None, BlockedBy | None] = {
     "concurrency": "queue_concurrency",
@@ -99,9 +104,7 @@ def stats_of_channels(
     ).fetchall()
     oldest = [row["oldest"] for row in counts if row["oldest"] is not None]
     sent_at = dict(connection.execute(_CHANNELS["sent_at"], {"ids": json.dumps(oldest)}).fetchall())
-    limited = _channel.rows(connection, queue["id"], (row["channel"] for row in counts))
-    own = _queue_limits.of(connection, queue, now)
-    of_queue = own and _OF_QUEUE.get(own.blocks())
+    blocked = _blockages(connection, queue, counts, now)
     return tuple(
         ChannelStats(
             row["channel"],
@@ -109,10 +112,52 @@ def stats_of_channels(
             row["ready"],
             row["leased"],
             None if row["oldest"] is None else max(0, now - sent_at[row["oldest"]]),
-            _blocked(connection, queue, limited.get(row["channel"]), row, now, of_queue),
+            blocked(row),
             row["ran_out"],
         )
         for row in counts
+    )
+
+
+def fairness(connection: Connection, verb: Fairness, now: int) -> FairShares:
+    """What channels got of the service, beside their fair shares."""
+    queue = _queue.need(connection, verb.queue)
+    asked: dict[str, Any] = {
+        "queue": queue["id"],
+        "now": now,
+        "keeps": queue["history_ms"] > 0,
+        "sort": verb.sort,
+        "find": verb.find,
+        "offset": verb.offset,
+        "limit": verb.limit,
+    }
+    newest = connection.execute(_FAIRNESS["from"], asked).fetchone()
+    asked["from"] = max(now - verb.window_ms, 0 if newest is None else newest["finished_at"])
+    asked["slice"] = max(1, (now - asked["from"]) // 30)
+    sums, *rows = connection.execute(_FAIRNESS["shares"], asked).fetchall()
+    blocked = _blockages(connection, queue, rows, now)
+    return FairShares(
+        tuple(
+            value_of(
+                ChannelShare,
+                row,
+                oldest_ready_ms=row["waits_ms"],
+                blocked=blocked(row),
+                starved=bool(row["starved"]),
+            )
+            for row in rows
+        ),
+        sums["channels"] or 0,
+        sums["ready"] or 0,
+        sums["leased"] or 0,
+        sums["waiting"] or 0,
+        sums["held"] or 0,
+        sums["starved"] or 0,
+        sums["waits_ms"],
+        sums["served"] or 0,
+        sums["busy_ms"] or 0,
+        now - asked["from"],
+        by_leases=not asked["keeps"],
     )
 
 
@@ -187,6 +232,16 @@ def _queue_stats(row: sqlite3.Row, now: int) -> QueueStats:
         oldest_ready_ms=None if row["oldest"] is None else max(0, now - row["oldest"]),
         paused=bool(row["paused"]),
     )
+
+
+def _blockages(
+    connection: Connection, queue: Queue, counts: list[sqlite3.Row], now: int
+) -> Callable[[sqlite3.Row], BlockedBy | None]:
+    """What holds channels with these counts back."""
+    limited = _channel.rows(connection, queue["id"], (row["channel"] for row in counts))
+    own = _queue_limits.of(connection, queue, now)
+    of_queue = own and _OF_QUEUE.get(own.blocks())
+    return lambda row: _blocked(connection, queue, limited.get(row["channel"]), row, now, of_queue)
 
 
 def _blocked(  # noqa: PLR0917 - what there is to know of a channel
