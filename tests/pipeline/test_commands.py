@@ -85,7 +85,7 @@ def test_jobs_without_spark(run, opened, lake):
         *("pipeline", "run", "replay", "--lake", folder, "--run-id", "a", "--to", "again"),
         *("--yes", *local),
     )
-    assert sent.out == "Run a: 3 of 3 sent.\n"
+    assert sent.out == "Run a: 3 of 3 sent by this process.\n"
     assert opened.queue("again").stats().ready == 3
 
 

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 import turnabout
 from turnabout.cli import main
+from turnabout.pipeline.commands import jobs
 from turnabout.pipeline.commands.report import exceeded
 from turnabout.pipeline.reports import report
 from turnabout.pipeline.results import QueueReport, Times
@@ -49,7 +50,7 @@ def test_a_queue_without_leases_keeps_all_limits() -> None:
         (["--fail-over-wait", "p98=30s"], "write p99=30s"),
         (["--fail-over-dead", "101%"], "write 1%"),
         (["--archive", "x"], "--lake PLACE"),
-        (["--engine", "local", "--master", "local[1]"], "--engine spark"),
+        (["--engine", "local", "--master", "local[1]"], "leave it out"),
         (["--url", "sqlite:///not-there.db"], "there is no database"),
     ],
 )
@@ -75,12 +76,15 @@ def test_a_report_is_of_one_thing_and_of_some_time() -> None:
         report("sqlite:///a.db", weights={"a": 0})
 
 
-def test_the_command_counts_with_duckdb_and_says_so(tmp_path: Path) -> None:
+def test_the_command_counts_with_duckdb_where_there_is_no_spark_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     url = f"sqlite:///{tmp_path / 'app.db'}"
     with turnabout.connect(url) as mq:
         mq.queue("mail").send(b"")
         for message in mq.queue("mail").receive(1):
             message.ack()
+    monkeypatch.setattr(jobs, "find_spec", lambda _name: None)
     words = ["pipeline", "run", "report", "--url", url, "--out", str(tmp_path / "made")]
     done = CliRunner().invoke(main, words)
     assert done.exit_code == 0, done.output

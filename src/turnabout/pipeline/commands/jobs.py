@@ -158,8 +158,7 @@ def archive(
     if done.rows:
         batches = _show.plural(done.batches, "batch", "batches")
         text = f"Archived {_show.plural(done.rows, 'row')} in {batches}"
-    by = "by this process" if spark is None else "by Spark"
-    app.say(done, f"{text} {by}; {archive} has {_show.count(done.total)} in all.")
+    app.say(done, f"{text} {_by(spark)}; {archive} has {_show.count(done.total)} in all.")
 
 
 @command(
@@ -324,13 +323,17 @@ def replay(
             stop=stop,
             **options,
         )
-    app.say(done, _counted(done) if dry_run else _replayed(done))
+    app.say(done, _counted(done) if dry_run else _replayed(done, _by(spark)))
     if not (done.done or dry_run):
         negative()
 
 
-def _replayed(done: Replayed) -> str:
-    text = f"Run {done.run}: {_show.count(done.sent)} of {_show.count(done.rows)} sent"
+def _by(spark: SparkSession | None) -> str:
+    return "by this process" if spark is None else "by Spark"
+
+
+def _replayed(done: Replayed, by: str) -> str:
+    text = f"Run {done.run}: {_show.count(done.sent)} of {_show.count(done.rows)} sent {by}"
     return f"{text}{_left_out(done)}." + ("" if done.done else " The same command goes on.")
 
 
@@ -407,28 +410,29 @@ def _look(
 def job(
     app: App, engine: str | None, master: str | None
 ) -> Generator[tuple[SparkSession | None, threading.Event]]:
-    """Spark, unless the engine is this process, and what tells a job to stop. Errors end with exit
-    code 1 unless the call was wrong.
+    """The session of `session`, and what tells a job to stop. Errors end with exit code 1 unless
+    the call was wrong.
     """
-    if engine == "local" and master is not None:
-        raise UsageError("--master is Spark's: leave it out, or --engine local")
     with refusals(app):
-        spark = None
-        if engine == "spark" or master is not None or (engine is None and find_spec("pyspark")):
-            spark = _session(master)
+        spark = session(engine, master)
         with _stopping() as stop:
             yield spark, stop
 
 
-def _session(master: str | None) -> SparkSession:
-    need_spark()
-    from turnabout.pipeline import session
+def session(engine: str | None, master: str | None) -> SparkSession | None:
+    """Spark where PySpark is installed, unless the engine is named; None for this process alone."""
+    if engine == "local" and master is not None:
+        raise UsageError("--master is Spark's: leave it out, or --engine local")
+    if engine == "local" or (engine is None and master is None and find_spec("pyspark") is None):
+        return None
+    with _as_usage():
+        pipeline.need_spark()
 
     # Spark's Python workers would take Ctrl-C for themselves, and break the batch: they and Java
     # inherit what is blocked while they are started.
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        return session("turnabout", master=master)
+        return pipeline.session("turnabout", master=master)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
@@ -448,12 +452,6 @@ def need_lake() -> None:
     """Raises: UsageError, naming the extra, if the lake's packages are not installed."""
     with _as_usage():
         pipeline.need_lake()
-
-
-def need_spark() -> None:
-    """Raises: UsageError, naming the extra, if Spark is not installed."""
-    with _as_usage():
-        pipeline.need_spark()
 
 
 @contextmanager

@@ -85,11 +85,7 @@ SHARE = Kind("share", _share, "1%, or 0.01")
     SHARE,
 )
 @jobs.NAMESPACE
-@option(
-    "--engine",
-    "Count with DuckDB on this machine, or with Spark. [default: spark with --master, else local]",
-    click.Choice(["local", "spark"]),
-)
+@jobs.ENGINE
 @jobs.MASTER
 @jobs.STORAGE
 def report(
@@ -123,7 +119,7 @@ def report(
         done = run_report(
             app.url if lake is None else None,
             lake=lake,
-            spark=_spark(engine, master),
+            spark=jobs.session(engine, master),
             storage_options=dict(storage_options) or None,
             out=out,
             progress=bar,
@@ -135,18 +131,6 @@ def report(
         webbrowser.open(done.page.as_uri())
     if over:
         negative()
-
-
-def _spark(engine: str | None, master: str | None) -> Any:
-    """The session to count in; None for DuckDB."""
-    if engine == "local" and master is not None:
-        raise UsageError("--master is Spark's: leave it away, or use --engine spark")
-    if (engine or ("local" if master is None else "spark")) == "local":
-        return None
-    jobs.need_spark()
-    from turnabout.pipeline import session
-
-    return session("turnabout", master=master)
 
 
 def exceeded(

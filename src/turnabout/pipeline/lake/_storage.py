@@ -6,7 +6,7 @@ import errno
 import os
 import re
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -91,22 +91,25 @@ class Storage(Value):
                 finally:
                     os.close(number)
 
-    @contextmanager
-    def told(self) -> Generator[None]:
+    def told(self) -> AbstractContextManager[None]:
         """Translate errors of the operating system and of object stores."""
-        try:
-            yield
-        except (TurnaboutError, FileNotFoundError):
-            raise
-        except OSError as error:
-            text = str(error).partition("\n")[0][:300]
-            if error.errno in _READ_ONLY or (not self.is_local and _DENIED.search(str(error))):
-                raise Forbidden(
-                    f"the lake {self.uri} cannot be read or written ({text}): let this user do "
-                    "so, or name another one"
-                ) from error
-            if error.errno in _FULL:
-                raise StorageFull(
-                    f"the disk of the lake {self.uri} is full: make room and run it again"
-                ) from error
-            raise Unavailable(f"the lake {self.uri} cannot be reached: {text}") from error
+        return told(f"the lake {self.uri}", is_local=self.is_local)
+
+
+@contextmanager
+def told(place: str, *, is_local: bool = True) -> Generator[None]:
+    """Translate errors of the operating system and of object stores about a place."""
+    try:
+        yield
+    except (TurnaboutError, FileNotFoundError):
+        raise
+    except OSError as error:
+        text = str(error).partition("\n")[0][:300]
+        if error.errno in _READ_ONLY or (not is_local and _DENIED.search(str(error))):
+            raise Forbidden(
+                f"{place} cannot be read or written ({text}): let this user do so, or name "
+                "another one"
+            ) from error
+        if error.errno in _FULL:
+            raise StorageFull(f"the disk of {place} is full: make room and run it again") from error
+        raise Unavailable(f"{place} cannot be reached: {text}") from error

@@ -6,7 +6,6 @@ sentences, `page` makes HTML of it.
 
 from __future__ import annotations
 
-import errno
 import os
 import time
 from collections.abc import Generator, Mapping, Sequence
@@ -15,12 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
+from turnabout.pipeline.lake import Lake, matched
+from turnabout.pipeline.lake._storage import told as disk_errors
 from turnabout.pipeline.reports import engines
 from turnabout.pipeline.reports.engines import COLUMNS, ReportEngine, sql
 from turnabout.pipeline.reports.facts import Progress, ReportScope, gather, keep
 from turnabout.pipeline.results import QueueReport, Reported, Times
 from turnabout.pipeline.spark.access import Access
-from turnabout.words.errors import Forbidden, StorageFull, UsageError
+from turnabout.words.errors import UsageError
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -76,7 +77,11 @@ def report(
     access = Access(url or "postgresql:", token=token, namespace=namespace)
     storage = None if storage_options is None else dict(storage_options)
     scope = ReportScope(lake, archive, since, until, tuple(queues), namespace, storage)
-    with closing(access), _writing(folder), _opened(spark, access, scope) as engine:
+    with (
+        closing(access),
+        disk_errors(f"the folder {folder}"),
+        _opened(spark, access, scope) as engine,
+    ):
         engine.weigh(weights or {})
         folder.mkdir(parents=True, exist_ok=True)
         found = keep(engine, scope, progress or (lambda _n, _part: 0))
@@ -136,8 +141,6 @@ def _opened(
 
 def _lake_rows(connection: Any, scope: ReportScope) -> Any:
     """The archive's rows as a relation of DuckDB, with the columns of the log at least."""
-    from turnabout.pipeline.lake import Lake, matched
-
     assert scope.lake is not None
     place = Lake(scope.lake, storage_options=scope.storage)
     name = place.only(scope.archive)
@@ -173,8 +176,6 @@ def _within(scope: ReportScope) -> str:
 def _source(access: Access, lake: str | PathLike[str] | None) -> str:
     """The database or lake as a page may show it: nothing that is secret."""
     if lake is not None:
-        from turnabout.pipeline.lake import Lake
-
         return f"the lake {Lake(lake)}"
     kind, place = access.place()
     if kind == "sqlite":
@@ -246,24 +247,6 @@ def _write(engine: ReportEngine, name: str, order: Sequence[str], folder: Path) 
             writer.write(batch)
     staged.replace(path)
     return path
-
-
-@contextmanager
-def _writing(folder: Path) -> Generator[None]:
-    """The operating system's errors about the folder in our words."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-            raise Forbidden(
-                f"the folder {folder} cannot be written ({error.strerror}): let this user write "
-                "there, or name another one with --out"
-            ) from error
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise StorageFull(
-                f"the disk of {folder} is full: make room and run it again"
-            ) from error
-        raise
 
 
 __all__ = ["Progress", "report"]

@@ -21,7 +21,8 @@ from turnabout.words.extras import install_hint
 
 VECTOR: Final = "jdk.incubator.vector"
 GET_JAVA: Final = (
-    f"{install_hint('spark-jre')}; or install Java 17 or later, or set JAVA_HOME to one"
+    f"{install_hint('spark-jre')}; or install Java 17 or later, or set JAVA_HOME to one; jobs and "
+    "reports run without Java by --engine local"
 )
 LAUNCHER: Final = """\
 #!/bin/sh
