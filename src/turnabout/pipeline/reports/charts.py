@@ -27,7 +27,6 @@ TOP: Final = 10.0
 BOTTOM: Final = 26.0
 ROW: Final = 19.0
 NAMES: Final = 128.0
-NAME_CHARS: Final = 17
 CHAR_WIDTH: Final = 7.0
 SIZES: Final = {
     "width": WIDTH,
@@ -37,7 +36,6 @@ SIZES: Final = {
     "bottom": BOTTOM,
     "row": ROW,
     "names": NAMES,
-    "chars": NAME_CHARS,
 }
 
 
