@@ -86,12 +86,6 @@ def test_a_duration_in_words(ms: float | None, said: str) -> None:
 def test_shares_are_whole_only_when_they_are() -> None:
     said = [units.share(part) for part in (None, 0, 0.0002, 0.25, 0.9996, 1)]
     assert said == ["–", "0 %", "<0.1 %", "25 %", ">99.9 %", "100 %"]
-    assert [units.rate(r) for r in (12_345, 3.25, 0.1, 0.001)] == [
-        "12,345/s",
-        "3.2/s",
-        "6/min",
-        "3.6/h",
-    ]
     assert [units.short(n) for n in (0, 0.25, 1500, 2e6)] == ["0", "0.25", "1.5k", "2M"]
 
 

@@ -18,12 +18,12 @@ LINES_MAX = {
     "slice django": 1_096,
     "slice move": 1_115,
     "slice otel": 516,
-    "slice pipeline": 10_115,
+    "slice pipeline": 9_864,
     "slice server": 8_113,
     "slice tasks": 1_220,
     "slice testing": 149,
     "SQL": 13_221,
-    "tests": 65_434,
+    "tests": 65_527,
 }
 SLACK = 200
 """How far below its figure a part may be before the figure has to follow."""

@@ -41,7 +41,7 @@ def test_batches_are_bounded(
     monkeypatch.setattr(rows, "BATCH_BYTES", 200_000)
     monkeypatch.setattr(rows, "_ROWS_FIRST", 2)
     batches = list(rows.read(Access(place), "log_rows", ["value"]))
-    assert rows.count(iter(batches)) == 30
+    assert sum(batch.num_rows for batch in batches) == 30
     assert len(batches) >= 6
     assert max(batch.nbytes for batch in batches) < 500_000
 

@@ -162,14 +162,14 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 def test_chunks(mq, made, monkeypatch):
     monkeypatch.setattr(staging, "CHUNK_MESSAGES", 4)
-    monkeypatch.setattr(staging, "CHUNK_BYTES", 5)
+    monkeypatch.setattr(staging, "CHUNK_BYTES", 8)
     writer = StreamWriter(made, None)
-    rows = batch(value=pa.array([*[b"1"] * 9, b"22222", b"3", b"4"]))
+    rows = batch(value=pa.array([*[b"1"] * 9, b"22222222", b"3", b"4"]))
     task = writer.write(iter([rows]))
     chunks = [len(verb.messages) for verb in _SEEN if isinstance(verb, p.Stage)]
     assert chunks == [4, 4, 2, 2]
     writer.commit([task], 0)
-    assert payloads(mq) == [*"1" * 9, "22222", "3", "4"]
+    assert payloads(mq) == [*"1" * 9, "22222222", "3", "4"]
 
 
 def test_invalid_rows_go_to_dead_letter_queues(mq, made):

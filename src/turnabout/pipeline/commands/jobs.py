@@ -8,7 +8,7 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import closing, contextmanager
 from importlib.util import find_spec
 from types import FrameType
@@ -31,7 +31,7 @@ from turnabout.words.records import OUTCOMES
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Pairs = tuple[tuple[str, str], ...]
+StorageOptions = Mapping[str, str] | None
 NOT_DONE = frozenset(
     {"lake_damaged", "rows_lost", "not_archived", "without_value", "job_failed", "sink_full"}
 )
@@ -43,6 +43,10 @@ def _pair(text: str) -> tuple[str, str]:
     if not name or not equals:
         raise ValueError(text)
     return name, value
+
+
+def _as_mapping(_context: object, _option: object, pairs: Iterable[tuple[str, str]]) -> Any:
+    return dict(pairs) or None
 
 
 KEY_VALUE = Kind("NAME=VALUE", _pair, "AWS_REGION=eu-central-1", "option")
@@ -59,6 +63,7 @@ STORAGE = option(
     "Of an object store, beside the environment: AWS_REGION=…; may be repeated.",
     KEY_VALUE,
     multiple=True,
+    callback=_as_mapping,
 )
 ARCHIVE = option("--archive", "Its name, if the lake has several.", metavar="NAME")
 ENGINE = option(
@@ -120,7 +125,6 @@ def archive(
     archive: str,
     every: float | None,
     without_value: bool,
-    storage_options: Pairs,
     engine: str | None,
     master: str | None,
     **options: Any,
@@ -132,9 +136,8 @@ def archive(
     code is then 1, until --skip-lost. In the JSON, rows to batches are those of this run.
     """
     app.need_file()
-    storage = dict(storage_options) or None
     with refusals(app):
-        _look(app, lake, archive, namespace=options["namespace"], storage=storage, begins=True)
+        _look(app, lake, archive, options, begins=True)
     with job(app, engine, master) as (spark, stop), _told("Archiving", "rows") as tell:
         from turnabout.pipeline.jobs.archive import archive as run_archive
 
@@ -146,7 +149,6 @@ def archive(
             lake,
             spark=spark,
             archive=archive,
-            storage_options=storage,
             once=every is None,
             every_seconds=every or 0.0,
             include_value=not without_value,
@@ -178,7 +180,7 @@ def compact(
     archive: str | None,
     older_than: float,
     keep: float,
-    storage_options: Pairs,
+    storage_options: StorageOptions,
 ) -> None:
     """Merge the small files of past days, and remove files that nobody needs any more: those that
     were merged, and those of killed runs. An archiver and readers may go on. Needs no Java.
@@ -194,7 +196,7 @@ def compact(
             archive=archive,
             older_than_days=older_than / 86_400,
             keep_hours=keep / 3600,
-            storage_options=dict(storage_options) or None,
+            storage_options=storage_options,
         )
     app.say(
         done,
@@ -220,7 +222,7 @@ def purge(
     keep: float,
     quick: bool,
     dry_run: bool,
-    storage_options: Pairs,
+    storage_options: StorageOptions,
 ) -> None:
     """Remove history that every archive of this database has, once its files are seen to be there.
 
@@ -237,7 +239,7 @@ def purge(
             keep_seconds=keep,
             deep=not quick,
             dry_run=dry_run,
-            storage_options=dict(storage_options) or None,
+            storage_options=storage_options,
             progress=lambda rows: tell(rows, None),
         )
     app.say(done, _purged(done))
@@ -282,7 +284,6 @@ def replay(
     run_id: str | None,
     dry_run: bool,
     yes: bool,
-    storage_options: Pairs,
     engine: str | None,
     master: str | None,
     **options: Any,
@@ -302,9 +303,8 @@ def replay(
         options[name] = options[name] or None
     if not dry_run:
         confirm(yes, f"Send the chosen rows to {options['to'] or 'their queues'}?")
-    storage = dict(storage_options) or None
     with refusals(app):
-        _look(app, lake, options["archive"], namespace=options["namespace"], storage=storage)
+        _look(app, lake, options["archive"], options)
     with job(app, engine, master) as (spark, stop), _told("Replaying", "messages") as tell:
         from turnabout.pipeline.jobs.replay import replay as run_replay
 
@@ -316,7 +316,6 @@ def replay(
             app.url,
             lake,
             spark=spark,
-            storage_options=storage,
             run_id=run_id or "dry-run",
             dry_run=dry_run,
             progress=batch,
@@ -384,9 +383,8 @@ def _look(
     app: App,
     lake: str,
     archive: str | None,
+    options: Mapping[str, Any],
     *,
-    namespace: str | None,
-    storage: Mapping[str, str] | None,
     begins: bool = False,
 ) -> None:
     """Refuse what the job would refuse once Spark runs, which takes seconds to start: a lake, an
@@ -397,8 +395,8 @@ def _look(
     from turnabout.pipeline.lake import ArchiveTable, Lake
     from turnabout.pipeline.spark.access import Access
 
-    place = Lake(lake, storage_options=storage)
-    with closing(Access(app.url, namespace=namespace)) as access:
+    place = Lake(lake, storage_options=options["storage_options"])
+    with closing(Access(app.url, namespace=options["namespace"])) as access:
         access.run(LogLook())
         if begins and archive is not None:
             may_begin(access, ArchiveTable(place.place(archive), archive, access.namespace))

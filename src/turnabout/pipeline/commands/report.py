@@ -98,7 +98,6 @@ def report(
     dead: float | None,
     engine: str | None,
     master: str | None,
-    storage_options: jobs.Pairs,
     **options: Any,
 ) -> None:
     """Report on what finished: how long messages waited and were worked on, what failed, and how
@@ -120,7 +119,6 @@ def report(
             app.url if lake is None else None,
             lake=lake,
             spark=jobs.session(engine, master),
-            storage_options=dict(storage_options) or None,
             out=out,
             progress=bar,
             **options,

@@ -12,7 +12,7 @@ from turnabout.cli._declare import YES, argument, command, option
 from turnabout.cli._json import one
 from turnabout.cli._kinds import DURATION
 from turnabout.cli.queue import confirm
-from turnabout.pipeline.commands.jobs import ARCHIVE, STORAGE, Pairs, need_lake, refusals
+from turnabout.pipeline.commands.jobs import ARCHIVE, STORAGE, StorageOptions, need_lake, refusals
 from turnabout.pipeline.results import LakeArchive, LakeContents, Status
 from turnabout.pipeline.verbs import (
     Subscription,
@@ -180,7 +180,7 @@ def lake(
     deep: bool,
     files: bool,
     archive: str | None,
-    storage_options: Pairs,
+    storage_options: StorageOptions,
 ) -> None:
     """Check that the files of the lake in PLACE are there with their sizes, and sum them up.
 
@@ -191,7 +191,7 @@ def lake(
     from turnabout.pipeline.lake import Lake
 
     with refusals(app):
-        there = Lake(place, storage_options=dict(storage_options) or None)
+        there = Lake(place, storage_options=storage_options)
         if files:
             paths = there.paths(archive)
             for text in [""] if app.as_json else paths:

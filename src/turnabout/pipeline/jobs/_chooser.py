@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class SparkChooser:
-    """Finds rows on a cluster, see `replay.Chooser`."""
+    """Finds rows on a cluster, see `replay.LocalChooser`."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class SparkChooser:
         )
 
     def write(self, run: JobRun, size: int) -> Sequence[WrittenFile]:
-        """Write the rows, see `replay.Chooser`: each task those of a range, in files in order."""
+        """Write the rows, see `LocalChooser`: each task those of a range, in files in order."""
         from pyspark.sql import functions as f
 
         def task(batches: Iterable[Any]) -> Iterator[Any]:

@@ -12,7 +12,7 @@ from turnabout.words import errors
 from turnabout.words.errors import StorageFull, TurnaboutError
 
 _OURS = re.compile(r"\bturnabout(?:\.\w+)+\.([A-Z]\w+): (.+)")
-_FULL = ("No space left on device", "Disk quota exceeded")
+FULL = re.compile("No space left|Disk quota")
 
 
 class JobFailed(TurnaboutError):
@@ -24,7 +24,7 @@ class JobFailed(TurnaboutError):
 
 
 @contextmanager
-def told(access: Access | None, doing: str) -> Generator[None]:
+def told(access: Access, doing: str) -> Generator[None]:
     """Spark's errors as Turnabout's: the one that a task raised, if there is one; else JobFailed.
 
     `doing` completes "Spark failed". No secret of the database's URL is in the text.
@@ -35,12 +35,12 @@ def told(access: Access | None, doing: str) -> Generator[None]:
     try:
         yield
     except (PySparkException, Py4JError) as error:
-        text = str(error) if access is None else access.hidden(str(error))
+        text = access.hidden(str(error))
         raise _ours(text, doing) from (error if text == str(error) else None)
 
 
 def _ours(text: str, doing: str) -> TurnaboutError:
-    if any(sign in text for sign in _FULL):
+    if FULL.search(text):
         return StorageFull(f"the disk is full: Spark failed {doing}. Make room and run it again")
     found = _OURS.search(text)
     if found is None:

@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import UTC, datetime
 from math import ceil
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pyarrow as pa
@@ -63,12 +63,10 @@ class RowsLost(TurnaboutError):
 Progress = Callable[[Archived], object]
 
 
-class ArchiveStage(Protocol):
-    """Writes the rows of a range as Parquet files of the archive's table."""
-
-    def __call__(self, found: LogRange) -> Sequence[WrittenFile]:
-        """Raises: whatever stops it; then nothing is committed."""
-        ...
+ArchiveStage = Callable[[LogRange], Sequence[WrittenFile]]
+"""Writes the rows of a range as Parquet files of the archive's table. Raises: whatever stops it;
+then nothing is committed.
+"""
 
 
 def archive(

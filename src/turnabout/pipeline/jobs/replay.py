@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from pyspark.sql import SparkSession
+
+    from turnabout.pipeline.jobs._chooser import SparkChooser
 
 _arrow: Any = pa
 
@@ -109,7 +111,7 @@ def replay(
 
 def _chooser(
     spark: SparkSession | None, access: Access, lake: Lake, archive: str | None, asked: Filter
-) -> Chooser:
+) -> LocalChooser | SparkChooser:
     if spark is None:
         return LocalChooser(lake, archive, asked)
     from turnabout.pipeline.jobs._chooser import SparkChooser
@@ -130,18 +132,6 @@ def _counted(run: str, chosen: tuple[Chosen, ...]) -> Replayed:
     return Replayed(run, total - missing, 0, missing, done=False, chosen=chosen)
 
 
-class Chooser(Protocol):
-    """Finds the rows of a replay."""
-
-    def count(self) -> tuple[Chosen, ...]:
-        """Count them by queue and outcome."""
-        ...
-
-    def write(self, run: JobRun, size: int) -> Sequence[WrittenFile]:
-        """Write those with a payload, in `ORDER`, as files of at most `size` rows each."""
-        ...
-
-
 class LocalChooser:
     """Finds rows in this process: DuckDB sorts what does not fit into memory."""
 
@@ -160,7 +150,7 @@ class LocalChooser:
             return tuple(Chosen(*row) for row in found.fetchall())
 
     def write(self, run: JobRun, size: int) -> Sequence[WrittenFile]:
-        """Write the rows, see `Chooser`."""
+        """Write those with a payload, in `ORDER`, as files of at most `size` rows each."""
         with self._chosen() as connection:
             found = connection.sql(
                 f"select {', '.join(LOG)} from chosen where value is not null "  # noqa: S608 - ours
@@ -184,7 +174,7 @@ class LocalChooser:
 
 def choose(
     run: JobRun,
-    chooser: Chooser,
+    chooser: LocalChooser | SparkChooser,
     asked: Filter,
     to: str | None,
     per_second: int | None,

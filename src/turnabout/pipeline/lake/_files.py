@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from turnabout.pipeline.gathered import gathered
 from turnabout.pipeline.lake._storage import Storage
 from turnabout.pipeline.schema import LOG, arrow_schema
 from turnabout.words.errors import TurnaboutError
@@ -64,7 +65,8 @@ def write(
     reading raises; files that were written by then have no commit, and `vacuum` removes them.
     """
     written: list[WrittenFile] = []
-    for run in _runs(batches, run_bytes):
+    for some in gathered(batches, run_bytes, lambda batch: batch.nbytes):
+        run = _arrow.Table.from_batches(some, ROWS)
         days = _compute.cast(run["finished_at"], _arrow.date32())
         for day in _compute.unique(days).to_pylist():
             rows = run.filter(_compute.equal(days, day)) if len(run) else run
@@ -72,19 +74,6 @@ def write(
             with table.told():
                 written.append(_write_file(rows, table, prefix, day))
     return written
-
-
-def _runs(batches: Iterable[Any], run_bytes: int) -> Iterator[Any]:
-    held: list[Any] = []
-    size = 0
-    for batch in batches:
-        held.append(batch)
-        size += batch.nbytes
-        if size >= run_bytes:
-            yield _arrow.Table.from_batches(held, ROWS)
-            held, size = [], 0
-    if held:
-        yield _arrow.Table.from_batches(held, ROWS)
 
 
 def _write_file(rows: Any, table: Storage, prefix: str, day: dt.date | None) -> WrittenFile:

@@ -94,7 +94,10 @@ def bands(
             area = [*places[q], *reversed(places[q - 1])]
             paths.append((f"band b{q}", f"{_path(area)}Z"))
         paths += [(f"line l{q}", _path(places[q])) for q in range(len(places) - 1, -1, -1)]
-    texts = [_said(names, values or ()) for values in steps]
+    texts = [
+        [f"{name}: {units.duration(ms)}" for name, ms in zip(names, values or (), strict=False)]
+        for values in steps
+    ]
     return _over_time(title, starts, step_ms, _ticks(y, units.duration), texts, paths=paths)
 
 
@@ -142,11 +145,6 @@ def _over_time(
 
 def _ticks(scale: Scale, say: Callable[[float], str]) -> list[tuple[float, str]]:
     return [(scale.at(tick), say(tick)) for tick in scale.ticks]
-
-
-def _said(names: Sequence[str], values: Sequence[float], between: str = ": ") -> list[str]:
-    pairs = zip(names, values, strict=bool(values))
-    return [f"{name}{between}{units.duration(value)}" for name, value in pairs]
 
 
 def _path(points: Sequence[tuple[float, float]]) -> str:

@@ -12,12 +12,12 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
-from turnabout.pipeline.jobs._failures import JobFailed
+from turnabout.pipeline.gathered import gathered
+from turnabout.pipeline.jobs._failures import FULL, JobFailed
 from turnabout.pipeline.schema import LOG, arrow_schema, ddl
-from turnabout.words.errors import StorageFull, UsageError
-from turnabout.words.extras import install_hint
+from turnabout.words.errors import StorageFull
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -45,29 +45,6 @@ PARTICULARS: Final = (
     (r"[0-9]+(?:[.,:][0-9]+)*", "#"),
 )
 """The parts in which errors of one kind differ: ids, addresses in memory, digests, numbers."""
-
-
-class ReportEngine(Protocol):
-    """Where SQL runs. Tables that are kept have a name for the statements after them."""
-
-    name: str
-    """As the report says it."""
-
-    def keep(self, table: str, texts: Sequence[str]) -> None:
-        """Keep the rows of these statements together as a table."""
-        ...
-
-    def batches(self, text: str) -> Iterable[Any]:
-        """The rows of a statement, as pyarrow tables or batches; one at least."""
-        ...
-
-    def weigh(self, weights: Mapping[str, float]) -> None:
-        """Make the table `weights`."""
-        ...
-
-    def slices(self, messages: int) -> int:
-        """In how many parts the hours of so many messages are computed."""
-        ...
 
 
 def sql(name: str, **words: object) -> str:
@@ -103,14 +80,10 @@ def _kind_of(*, is_spark: bool) -> str:
 def duckdb() -> Generator[DuckDB]:
     """DuckDB on temporary files, which are gone afterwards.
 
-    Raises: UsageError if it is not installed; StorageFull, JobFailed.
+    Raises: StorageFull, JobFailed.
     """
-    try:
-        import duckdb as library
-    except ImportError as error:
-        raise UsageError(
-            f"a report without Spark needs DuckDB: {install_hint('lake')}; or use --engine spark"
-        ) from error
+    import duckdb as library
+
     try:
         with tempfile.TemporaryDirectory(prefix="turnabout-report-") as folder:
             settings: dict[str, Any] = {"memory_limit": MEMORY, "temp_directory": folder}
@@ -118,7 +91,7 @@ def duckdb() -> Generator[DuckDB]:
                 yield DuckDB(connection)
     except library.Error as error:
         text = str(error)
-        if "No space left" in text or "Disk quota" in text:
+        if FULL.search(text):
             raise StorageFull(
                 "the disk for temporary files is full: make room, or set TMPDIR, and run it again"
             ) from error
@@ -148,10 +121,10 @@ class DuckDB:
         import pyarrow as pa
 
         arrow: Any = pa
-        self._register("log", arrow.Table.from_batches([], arrow_schema(COLUMNS)))
+        self.connection.register("log", arrow.Table.from_batches([], arrow_schema(COLUMNS)))
         self.keep("narrow", [narrow])
-        for some in _gathered(batches):
-            self._register("log", arrow.Table.from_batches(some))
+        for some in gathered(batches, INSERT_ROWS, lambda batch: batch.num_rows):
+            self.connection.register("log", arrow.Table.from_batches(some))
             self.connection.execute(f"insert into narrow {narrow}")
 
     def keep(self, table: str, texts: Sequence[str]) -> None:
@@ -176,20 +149,6 @@ class DuckDB:
     def slices(self, messages: int) -> int:
         """One for each `SLICE_ROWS`."""
         return max(1, -(-messages // SLICE_ROWS))
-
-    def _register(self, name: str, table: Any) -> None:
-        self.connection.register(name, table)
-
-
-def _gathered(batches: Iterator[Any]) -> Iterator[list[Any]]:
-    some: list[Any] = []
-    for batch in batches:
-        some.append(batch)
-        if sum(one.num_rows for one in some) >= INSERT_ROWS:
-            yield some
-            some = []
-    if some:
-        yield some
 
 
 # --- Spark ----------------------------------------------------------------------------------------
@@ -245,6 +204,10 @@ class OnSpark:
         """Give the caches back."""
         for table in reversed(self._cached):
             table.unpersist()
+
+
+ReportEngine = DuckDB | OnSpark
+"""Where SQL runs. Tables that are kept have a name for the statements after them."""
 
 
 def history(spark: Any, options: Mapping[str, str]) -> DataFrame:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from turnabout.pipeline.reports import units
@@ -119,13 +120,8 @@ def _slow_sentence(
 
 def _runs(rows: Sequence[Row], step_ms: int) -> list[list[Row]]:
     """Steps that follow one another."""
-    runs: list[list[Row]] = []
-    for row in rows:
-        if runs and row["begun"] == runs[-1][-1]["begun"] + step_ms:
-            runs[-1].append(row)
-        else:
-            runs.append([row])
-    return runs
+    runs = groupby(enumerate(rows), lambda pair: pair[1]["begun"] - pair[0] * step_ms)
+    return [[row for _, row in run] for _, run in runs]
 
 
 def _starved(found: ReportFacts) -> Iterator[str]:

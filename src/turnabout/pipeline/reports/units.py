@@ -69,15 +69,6 @@ def share(part: float | None) -> str:
     return f"{percent:.1f}".removesuffix(".0") + " %"
 
 
-def rate(per_second: float) -> str:
-    """12,345/s, 3.2/s, 5.1/min, 2/h: in the unit that has a digit before the point."""
-    for factor, name in ((1, "s"), (60, "min"), (3_600, "h")):
-        if per_second * factor >= 1 or name == "h":
-            number = per_second * factor
-            return (f"{number:,.0f}" if number >= 10 else f"{number:.2g}") + f"/{name}"
-    return "0/s"
-
-
 def instant(ms: int, *, seconds: bool = False) -> str:
     """21 Nov 2026 14:05, in UTC."""
     return f"{_utc(ms):%-d %b %Y %H:%M}" + (f":{_utc(ms):%S}" if seconds else "")

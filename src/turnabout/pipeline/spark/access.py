@@ -28,7 +28,7 @@ from turnabout.words.errors import (
     Unauthorized,
     UsageError,
 )
-from turnabout.words.namespaces import namespace_name, namespace_of, plain, stored
+from turnabout.words.namespaces import namespace_name, plain, stored
 from turnabout.words.urls import scrubbed
 from turnabout.words.verbs import KINDS, VERBS, QueueList, Verb
 
@@ -194,15 +194,6 @@ class Access:
         namespace = self.namespace
         return limits.queue_name(queue) if namespace is None else stored(queue, namespace)
 
-    def plain(self, stored: str) -> tuple[str, str]:
-        """Namespace and queue of a stored name, as rows show them."""
-        namespace = namespace_of(stored)
-        return namespace, stored[len(namespace) + 1 :] if namespace else stored
-
-    def known(self, stored: str) -> str:
-        """A stored name as users name it here: plain when confined."""
-        return stored if self.namespace is None else self.plain(stored)[1]
-
     def queues(
         self,
         subscribe: Sequence[str] | None,
@@ -216,25 +207,26 @@ class Access:
         named is there.
         """
         namespace = self.namespace
-        there = tuple(entry.name for entry in self.run(QueueList(namespace)))
-        if namespace is not None:
-            there = tuple(name for name in there if plain(name, namespace) is not None)
+        there = {
+            entry.name: entry.name if namespace is None else plain(entry.name, namespace)
+            for entry in self.run(QueueList(namespace))
+        }
         if subscribe is not None:
             wanted = [self.stored(queue) for queue in subscribe]
             for queue in subscribe:
                 for verb in verbs:
                     self.allow(verb, queue)
-            found = tuple(name for name in wanted if name in frozenset(there))
+            found = tuple(name for name in wanted if there.get(name) is not None)
             if not found:
                 raise QueueNotFound(subscribe[0])
             return found
         whole = re.compile(pattern or ".*", re.DOTALL)
-        plain_names = {name: self.known(name) for name in there}
         rights = self._rights()
         return tuple(
             name
-            for name, queue in plain_names.items()
-            if whole.fullmatch(queue)
+            for name, queue in there.items()
+            if queue is not None
+            and whole.fullmatch(queue)
             and (rights is None or all(rights.allows(VERBS[verb], queue) for verb in verbs))
         )
 

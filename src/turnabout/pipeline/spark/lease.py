@@ -24,7 +24,6 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows
 
 from turnabout.pipeline.spark import rows
-from turnabout.pipeline.spark.access import Access
 from turnabout.pipeline.spark.lease_settings import LeaseSettings
 from turnabout.pipeline.spark.streams import IDLE_SECONDS, StreamReader, fail_or_warn, in_task
 from turnabout.pipeline.verbs import (
@@ -102,8 +101,7 @@ class _LeaseDriver:
 class LeaseReader(StreamReader[LeaseSettings, _LeaseDriver]):
     """The reader of `readStream.format("turnabout").option("mode", "lease")`."""
 
-    def __init__(self, access: Access, settings: LeaseSettings, columns: Sequence[str]) -> None:
-        super().__init__(access, settings, columns, _LeaseDriver)
+    new_driver = _LeaseDriver
 
     # --- in the driver, in the order in which Spark calls -----------------------------------------
 

@@ -163,8 +163,7 @@ class _LogDriver:
 class LogReader(StreamReader[LogSettings, _LogDriver]):
     """The reader of `readStream.format("turnabout")`."""
 
-    def __init__(self, access: Access, settings: LogSettings, columns: Sequence[str]) -> None:
-        super().__init__(access, settings, columns, _LogDriver)
+    new_driver = _LogDriver
 
     # --- in the driver ----------------------------------------------------------------------------
 

@@ -207,11 +207,8 @@ class Options:
                     "asyncProgressTrackingEnabled cannot be used: a batch is acknowledged once "
                     "Spark's commit log holds it, and with that option nobody knows when it does"
                 )
-        elif key not in SPARKS_OWN or self._reads():
+        elif key not in SPARKS_OWN or "mode" in self._known:
             raise UsageError(self._unknown(name))
-
-    def _reads(self) -> bool:
-        return "mode" in self._known
 
     def _unknown(self, name: str) -> str:
         """The fault of a name, and what was meant, perhaps."""

@@ -101,11 +101,6 @@ def read(
     return _matched(batches, wanted, list(columns))
 
 
-def count(batches: Iterator[Any]) -> int:
-    """Count the rows of batches."""
-    return sum(batch.num_rows for batch in batches)
-
-
 class _Query(Value):
     view: str
     columns: tuple[str, ...]

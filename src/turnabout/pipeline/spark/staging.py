@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from turnabout.pipeline.gathered import gathered
 from turnabout.pipeline.spark.access import Access
 from turnabout.pipeline.spark.outgoing import Invalid, dead_letter, staged
 from turnabout.pipeline.verbs import (
@@ -97,8 +98,8 @@ class Sink:
         count = 0
         queues: dict[str, None] = {}
         try:
-            for chunk in _chunks(self._messages(batches, partition)):
-                self.access.run(Stage(name, chunk))
+            for chunk in gathered(self._messages(batches, partition), CHUNK_BYTES, _size):
+                self.access.run(Stage(name, tuple(chunk)))
                 count += len(chunk)
                 if len(queues) < 4:
                     queues.update(dict.fromkeys(m.queue for m in chunk))
@@ -128,10 +129,18 @@ class Sink:
                 return outcome.messages
             case AlreadyPublished():
                 if outcome.messages < count:
-                    raise UsageError(_another(batch, outcome.messages, count))
+                    raise UsageError(
+                        f"nothing was sent: batch {batch} of this sink was sent before, with "
+                        f"{outcome.messages:,} messages, and has {count:,} now, so it is another "
+                        "one: the checkpoint is an older copy, or the runId was used before. "
+                        f"{_ANEW}"
+                    )
                 return 0
             case PublishedLater():
-                raise UsageError(_older(batch, outcome.newest))
+                raise UsageError(
+                    f"nothing of batch {batch} was sent: batch {outcome.newest} of this sink was "
+                    f"sent before, so the checkpoint is an older copy. {_ANEW}"
+                )
             case StageIncomplete():
                 raise Unavailable(
                     f"nothing of batch {batch} was sent: of {outcome.expected:,} staged messages "
@@ -204,38 +213,15 @@ class Sink:
             self.access.run(Unstage(names))
 
 
-def _chunks(messages: Iterator[StagedMessage]) -> Iterator[tuple[StagedMessage, ...]]:
-    chunk: list[StagedMessage] = []
-    size = 0
-    for one in messages:
-        chunk.append(one)
-        size += len(one.message.payload)
-        if size >= CHUNK_BYTES or len(chunk) == CHUNK_MESSAGES:
-            yield tuple(chunk)
-            chunk, size = [], 0
-    if chunk:
-        yield tuple(chunk)
+def _size(one: StagedMessage) -> int:
+    """The payload's, but a chunk has at most `CHUNK_MESSAGES`."""
+    return max(len(one.message.payload), -(-CHUNK_BYTES // CHUNK_MESSAGES))
 
 
 def _refusal(invalid: Invalid, partition: int, hint: str) -> str:
     return (
         f"row {invalid.at:,} of partition {partition} is not a valid message: {invalid.reason}. "
         f"Nothing of the batch was sent: fix the row, {hint}"
-    )
-
-
-def _older(batch: int, newest: int) -> str:
-    return (
-        f"nothing of batch {batch} was sent: batch {newest} of this sink was sent before, so the "
-        f"checkpoint is an older copy. {_ANEW}"
-    )
-
-
-def _another(batch: int, before: int, now: int) -> str:
-    return (
-        f"nothing was sent: batch {batch} of this sink was sent before, with {before:,} messages, "
-        f"and has {now:,} now, so it is another one: the checkpoint is an older copy, or the runId "
-        f"was used before. {_ANEW}"
     )
 
 

@@ -30,22 +30,21 @@ D = TypeVar("D")
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow, Generic[S, D]):
     """A reader with settings, and with what the one in the driver knows beyond them."""
 
-    def __init__(
-        self, access: Access, settings: S, columns: Sequence[str], driver: type[D]
-    ) -> None:
-        """`driver`: what the driver's reader knows at the start; it is never pickled."""
+    new_driver: Any
+    """Makes what the driver's reader knows at the start; it is never pickled."""
+
+    def __init__(self, access: Access, settings: S, columns: Sequence[str]) -> None:
         self._access = access
         self._settings = settings
         self._columns = tuple(columns)
-        self._new_driver = driver
-        self._driver = driver()
+        self._driver: D = self.new_driver()
 
     def __getstate__(self) -> dict[str, Any]:
         return {k: v for k, v in self.__dict__.items() if k != "_driver"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
-        self._driver = self._new_driver()
+        self._driver = self.new_driver()
 
 
 def fail_or_warn(text: str, else_: str, *, fails: bool) -> None:

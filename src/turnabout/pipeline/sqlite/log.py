@@ -35,7 +35,8 @@ def log_next(
     """The next rows, of all queues alike."""
     after = parsed(verb.after)
     logs = _logs(connection)
-    if any(queue > 0 and _is_ahead(logs.get(queue), place) for queue, place in after.items()):
+    ended = {queue: log.ended for queue, log in logs.items()}
+    if any(queue > 0 and place > ended.get(queue, -1) for queue, place in after.items()):
         return p.LogAhead(text_of(_ends(logs)))
     lost = [queue for queue, log in logs.items() if _seen(after, queue) < log.floor]
     if lost and verb.after != p.START and not verb.ignore_loss:
@@ -70,7 +71,9 @@ def log_cut(connection: Connection, verb: p.LogCut, _now: int) -> tuple[p.LogRan
     total = sum(counts.values())
     if not total:
         return ()
-    sizes = _sizes(total, verb.parts)
+    parts = min(verb.parts, total)
+    edges = [total * n // parts for n in range(parts + 1)]
+    sizes = [upto - first for first, upto in pairwise(edges)]
     cut: list[p.LogRange] = []
     begin, places, room = verb.after, dict(after), sizes[0]
     for queue, count in counts.items():
@@ -78,7 +81,8 @@ def log_cut(connection: Connection, verb: p.LogCut, _now: int) -> tuple[p.LogRan
         while left:
             rows = min(left, room)
             if rows < left:
-                places[queue] = _nth(connection, queue, places.get(queue, 0), rows)
+                about = {"queue": queue, "after": places.get(queue, 0), "rows": rows}
+                places[queue] = connection.execute(_SQL["nth"], about).fetchone()[0]
             else:
                 places[queue] = until[queue]
             left -= rows
@@ -136,15 +140,11 @@ def watermark_list(
 ) -> tuple[p.Watermark, ...]:
     """Archives by name, and how far behind they are."""
     logs = _logs(connection)
-    marks: list[p.Watermark] = []
-    for row in connection.execute(statements("watermark_list")["all"]).fetchall():
-        lag, lag_ms = _lag(connection, parsed(row["position"]), logs, now)
-        marks.append(
-            p.Watermark(
-                row["archive"], row["position"], row["messages"], row["set_at"], lag, lag_ms
-            )
-        )
-    return tuple(marks)
+    found = connection.execute(statements("watermark_list")["all"]).fetchall()
+    return tuple(
+        p.Watermark(name, position, rows, at, *_lag(connection, parsed(position), logs, now))
+        for name, position, rows, at in found
+    )
 
 
 class _Walk:
@@ -213,10 +213,6 @@ def _ends(logs: Mapping[int, _Log]) -> dict[int, int]:
     return {queue: max(log.last, log.floor) for queue, log in logs.items()}
 
 
-def _is_ahead(log: _Log | None, place: int) -> bool:
-    return log is None or place > log.ended
-
-
 def _seen(places: Mapping[int, int], queue: int) -> int:
     """Up to where a reader has read a queue, or knows that it missed something."""
     return max(places.get(queue, 0), places.get(-queue, 0))
@@ -261,19 +257,6 @@ def _before(connection: Connection, queue: int, last: int, at: int) -> int:
 def _count(connection: Connection, queue: int, after: int, upto: int, most: int = -1) -> int:
     about = {"queue": queue, "after": after, "upto": upto, "most": most}
     return connection.execute(_SQL["count"], about).fetchone()[0]
-
-
-def _sizes(total: int, parts: int) -> list[int]:
-    """`total` as at most `parts` about equal numbers."""
-    parts = min(parts, total)
-    edges = [total * n // parts for n in range(parts + 1)]
-    return [upto - first for first, upto in pairwise(edges)]
-
-
-def _nth(connection: Connection, queue: int, after: int, rows: int) -> int:
-    """The place of the n-th row on from a place; there are as many."""
-    about = {"queue": queue, "after": after, "rows": rows}
-    return connection.execute(_SQL["nth"], about).fetchone()[0]
 
 
 def _lag(

@@ -9,6 +9,7 @@ from operator import itemgetter
 from typing import Any
 
 from turnabout.pipeline import verbs as p
+from turnabout.pipeline.gathered import gathered
 from turnabout.pipeline.sqlite.statements import statements
 from turnabout.sqlite._connection import Connection
 from turnabout.sqlite.procedures import _queue
@@ -21,7 +22,6 @@ from turnabout.words.verbs import Send
 _STAGE = statements("stage")
 _PUBLISH = statements("publish")
 _UNSTAGE = statements("unstage")
-_AT_ONCE = 1_000
 _BYTES_AT_ONCE = 16 * 1024 * 1024
 _FIELDS = tuple(name for name in Outgoing.__struct_fields__ if name not in ("headers", "due_at"))
 """The columns of `staged`, but for queue and headers. (The sink takes no `due_at`.)"""
@@ -83,16 +83,14 @@ def _chunks(
         cursor.row_factory = None
         rows = cursor.execute(_PUBLISH["staged"], {"attempt": attempt})
         for queue, group in groupby(rows, itemgetter(0)):
-            chunk: list[Outgoing] = []
-            size = 0
-            for _, *fields in group:
-                chunk.append(_message(*fields))
-                size += len(chunk[-1].payload)
-                if len(chunk) == _AT_ONCE or size >= _BYTES_AT_ONCE:
-                    yield queue, tuple(chunk)
-                    chunk, size = [], 0
-            if chunk:
+            messages = (_message(*fields) for _, *fields in group)
+            for chunk in gathered(messages, _BYTES_AT_ONCE, _size):
                 yield queue, tuple(chunk)
+
+
+def _size(message: Outgoing) -> int:
+    """The payload's, but at most a thousand are sent at once."""
+    return max(len(message.payload), -(-_BYTES_AT_ONCE // 1_000))
 
 
 def _row(attempt: str, staged: p.StagedMessage, now: int) -> tuple[Any, ...]:
