@@ -1,4 +1,4 @@
-"""What both compatibility APIs need to answer: JSON, refusals, and payloads as JSON values."""
+"""Parts that both compatibility APIs share: JSON, refusals, and payloads as JSON values."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from turnabout.words.payload import encode
 Handler = Callable[[Request, AuthorizedStore], Awaitable[Response]]
 
 FENCE = "Turnabout-Fence"
-"""`none`: it acted on the lease that the message has now, as no proof of a lease comes with
-such a request. `no-lease`: nobody held it, so nothing happened.
+"""`none`: the request carried no proof of a lease, and acted on the message's current lease.
+`no-lease`: the message was not leased, so nothing happened.
 """
 ERROR = "Turnabout-Error"
 """The error's code, in a header only: where a client takes no other status."""
@@ -71,7 +71,7 @@ def missing(error: QueueNotFound) -> dict[str, str]:
 
 
 def refuse_full(outcome: ChannelFull | QueueFull) -> Response:
-    """Neither system knows of bounds: 409, as of a client that has to come again later."""
+    """Answer 409, the status that makes a client retry: neither system has limits of its own."""
     if isinstance(outcome, QueueFull):
         return text(409, f"the queue is full: {outcome.size} of {outcome.max_messages} messages")
     return text(409, f"the channel is full: {outcome.size} of {outcome.max_size} messages")
@@ -86,7 +86,7 @@ def one(request: Request, name: str) -> str | None:
 
 
 def strict_json(body: bytes) -> Any:
-    """The value of a JSON body. Raises: UsageError for what not every program would read alike."""
+    """The value of a JSON body. Raises: UsageError unless it is strict JSON."""
     try:
         value = msgspec.json.decode(body)
         encode(value)  # refuses what is nested too deep, and numbers beyond a double
@@ -120,7 +120,7 @@ def check_payload(context: ServerContext, payload: bytes, usual: int = PAYLOAD_B
 
 
 def moment(ms: int) -> datetime:
-    """An instant; `ms` since 1970, kept in what a datetime can say."""
+    """An instant; `ms` since 1970, capped at the latest that a datetime can hold."""
     return datetime.fromtimestamp(min(ms, 253_402_300_799_999) / 1000, UTC)
 
 

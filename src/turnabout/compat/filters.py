@@ -1,7 +1,7 @@
-"""`filter` of ToxMQ's peek: fields that have to be equal. What else MongoDB knows is refused.
+"""`filter` of ToxMQ's peek: tests fields for equality; any other MongoDB operator is refused.
 
-`{"payload.a.b": 1, "attempts": 2}`: all have to. As in MongoDB a list is equal if one of its
-elements is, and `null` is equal to what is not there. The text is never handed to anything else.
+`{"payload.a.b": 1, "attempts": 2}`: every field has to match. As in MongoDB a list matches if one
+of its elements does, and `null` matches a missing field. The text is never interpreted further.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from turnabout.words.limits import shown
 
 CHARS_MAX = 4_096
 Matches = Callable[[Mapping[str, Any]], bool]
-"""Whether a document `{"payload": …, "attempts": …}` is one that was asked for."""
+"""Whether a document `{"payload": …, "attempts": …}` matches the filter."""
 
 _FIELD = re.compile(r"attempts|payload(\.[^.]+)*")
 
 
 def parse(text: str) -> Matches:
-    """The filter in that text. Raises: UsageError for what is not described above."""
+    """Parse a filter of the form described above. Raises: UsageError for any other."""
     if len(text) > CHARS_MAX:
         raise UsageError(f"a filter has at most {CHARS_MAX:,} characters, not {len(text):,}")
     try:

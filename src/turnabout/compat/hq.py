@@ -46,7 +46,7 @@ _BEFORE = "Something went wrong: "
 """The words that hq puts before the text of an error."""
 _MOST = {"max_attempts": INTEGER_MAX, "visibility_timeout_seconds": LEASE_SECONDS_MAX}
 PAYLOAD_BYTES = 2 * 1024 * 1024
-"""What hq takes, where the server's limit was not set otherwise."""
+"""The largest payload that hq takes; the default where the server's limit was not set."""
 _HASH_BITS = 59
 _NAMES_MAX = 10_000
 
@@ -120,7 +120,7 @@ class _Hq:
         return Response()
 
     async def delete(self, request: Request, caller: AuthorizedStore) -> Response:
-        """DELETE /queues/{name}, with its messages; what died before stays among the dead."""
+        """DELETE /queues/{name}, with its messages; those that died earlier stay dead letters."""
         try:
             await caller.run(QueueDelete(_name(request)))
         except QueueNotFound as error:
@@ -128,7 +128,7 @@ class _Hq:
         return Response()
 
     async def enqueue(self, request: Request, caller: AuthorizedStore) -> Response:
-        """POST /queues/{name}/enqueue: any JSON, whatever its content type."""
+        """POST /queues/{name}/enqueue: any JSON; the content type is ignored."""
         name = _name(request)
         body = await request.body()
         answers.check_payload(self._context, body, PAYLOAD_BYTES)
@@ -164,7 +164,7 @@ class _Hq:
         return await self._settle(request, caller, fails=False)
 
     async def fail(self, request: Request, caller: AuthorizedStore) -> Response:
-        """PUT /messages/{id}/fail: it is dead, whatever attempts it has left."""
+        """PUT /messages/{id}/fail: the message is dead, even with attempts left."""
         return await self._settle(request, caller, fails=True)
 
     async def _settle(self, request: Request, caller: AuthorizedStore, *, fails: bool) -> Response:
@@ -186,10 +186,10 @@ class _Hq:
 
 
 class _HqNames:
-    """Between a message in a queue and hq's id of it, a UUID of version 8 (RFC 9562).
+    """Maps a message in a queue to hq's id for it, a UUID of version 8 (RFC 9562), and back.
 
-    Of its 122 free bits the first 63 are the message's id, so that ids sort as they were sent; the
-    rest is a hash of the queue's name, which is looked up here.
+    The first 63 of its 122 free bits are the message's id, so that ids sort in the order of
+    sending; the rest is a hash of the queue's name, which is looked up here.
     """
 
     def __init__(self) -> None:
@@ -203,7 +203,7 @@ class _HqNames:
         return str(UUID(int=high << 80 | 0x8 << 76 | middle << 64 | 0b10 << 62 | low))
 
     async def place(self, caller: AuthorizedStore, text_: str) -> tuple[str, int] | None:
-        """The queue and id that it says; None if the id isn't one of ours, or its queue is gone."""
+        """The queue and id in a UUID; None if the id isn't one of ours, or its queue is gone."""
         try:
             whole = UUID(text_).int
         except ValueError as error:

@@ -9,5 +9,5 @@ from turnabout.server.context import ServerContext
 
 
 def routes(context: ServerContext) -> Sequence[BaseRoute]:
-    """Those of hq, then those of ToxMQ."""
+    """Routes of hq, then routes of ToxMQ."""
     return [*hq.routes(context), *toxmq.routes(context)]

@@ -1,4 +1,4 @@
-"""What the compatibility APIs bring: see `turnabout.slices`."""
+"""Parts that the compatibility APIs add: see `turnabout.slices`."""
 
 from turnabout.slices import Slice
 

@@ -1,6 +1,6 @@
 """ToxMQ's API. Source: github.com/toxsickcoder/tox-mq, README and routes.
 
-What ToxMQ gets wrong is right here; what it cannot say is said in headers (see `answers`).
+ToxMQ's bugs are not copied; facts that its answers cannot express are in headers (see `answers`).
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ PEEK_AMOUNT = 20
 PEEK_LOOKED_MAX = 10_000
 """Messages that one peek looks at, at most."""
 PEEK_BYTES_MAX = 4 * 1024 * 1024
-"""Payloads in its answer: after the message that passes this, it ends."""
+"""Payload bytes in one answer; it ends after the message that passes this."""
 CUT = "Turnabout-Cut"
-"""On a peek that ended at one of these bounds: there may be more that match."""
+"""Header of a peek that ended at one of these bounds: more messages may match."""
 
 _PAGE = 100
 _ID = re.compile(r"[0-9a-fA-F]{24}")
@@ -109,7 +109,7 @@ class _ToxMq:
         return DeliveryResponse(caller, _queue(request), found, pieces)
 
     async def ack(self, request: Request, caller: AuthorizedStore) -> Response:
-        """POST ack, a list of ids: 204, and the header says whether they were anybody's."""
+        """POST ack, a list of ids: 204, and a header that says whether they were leased."""
         queue = _queue(request)
         ids = self._ids(await request.body())
         try:
@@ -176,7 +176,7 @@ class _ToxMq:
         amount: int,
         matches: filters.Matches | None,
     ) -> tuple[list[dict[str, Any]], bool]:
-        """Those that match, and whether the search ended at a bound."""
+        """Matching messages, and whether the search ended at a bound."""
         found: list[dict[str, Any]] = []
         looked = skipped = size = after_id = 0
         while len(found) < amount:
@@ -293,7 +293,7 @@ def _popped(message: Delivery) -> bytes:
 
 
 def _peeked(message: Peeked) -> dict[str, Any]:
-    """As ToxMQ keeps it: no attempts before the first; of a dead one, its error history."""
+    """A message in ToxMQ's form: no attempts before the first; error history of a dead one."""
     told: dict[str, Any] = {
         "_id": _id(message.id, message.sent_at),
         "payload": answers.json_of(message.payload, message.content_type),

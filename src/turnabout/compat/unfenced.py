@@ -1,7 +1,7 @@
-"""Messages named without proof of a lease: what is said of them goes to the lease there is now.
+"""Messages named without proof of a lease: each request acts on the message's current lease.
 
-These systems have no receipts: anybody may finish any message by its id. What a client says is
-meant for the current lease, and only if there is one.
+These systems have no receipts: any client may finish any message by its id. A request is taken to
+mean the current lease, and is ignored if there is none.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ A = TypeVar("A")
 KNOWN_MAX = 10_000
 ROUNDS = 3
 _NO_ATTEMPT = INTEGER_MAX
-"""Of no delivery: a verb with it learns where the message is, and changes nothing."""
+"""An attempt number that no delivery has: probes a message's state without changing it."""
 
 
 class Unfenced:
-    """Finds the current lease of a message by its id; ID_MAX is no lease's number, and any of them.
+    """Finds the current lease of a message by its id; ID_MAX stands for any lease's number.
 
-    What this process has handed out lately it knows: then a verb is one round trip. Else the answer
-    LeaseLost tells that there is a lease, and a look which; again, if that was over by then.
+    Messages that this process delivered recently take one round trip. For others, the answer
+    LeaseLost shows that there is a lease, and a look finds it; again, if it is over by then.
     """
 
     def __init__(self) -> None:
         self._attempts: dict[int, int] = {}
 
     def saw(self, deliveries: Iterable[Delivery]) -> None:
-        """These were handed out just now."""
+        """Remember the attempts of messages that were just delivered."""
         for delivery in deliveries:
             self._attempts.pop(delivery.id, None)  # to the end of the line
             self._attempts[delivery.id] = delivery.attempt

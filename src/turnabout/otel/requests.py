@@ -17,9 +17,9 @@ _CARRIED = frozenset({b"traceparent", b"tracestate", b"baggage"})
 
 
 class RequestSpans:
-    """A layer of the app. What runs inside it is a child of the request's span.
+    """A layer of the app; spans made inside it are children of the request's span.
 
-    template: of the route that took a request. shown: a path as it may be shown.
+    template: the path template of the route that took a request. shown: a path, safe to show.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class RequestSpans:
 
 
 def _attributes(scope: Scope) -> dict[str, str | int]:
-    """What the conventions ask for, as far as it is known. The query stays out of it: it is data.
+    """Known attributes of the HTTP conventions. The query is left out, as it is user data.
 
     Source: OpenTelemetry's semantic conventions for HTTP, 1.44.
     """

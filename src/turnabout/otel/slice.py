@@ -1,4 +1,4 @@
-"""What tracing brings: see `turnabout.slices`."""
+"""Parts that tracing adds: see `turnabout.slices`."""
 
 from turnabout.slices import Slice
 

@@ -55,7 +55,7 @@ class Handling:
         self._span = span
 
     def failed(self, error: BaseException) -> None:
-        """The handler raised that."""
+        """Record the error that the handler raised."""
         from opentelemetry.trace import StatusCode
 
         self._span.set_attribute("error.type", type(error).__qualname__)
@@ -72,7 +72,7 @@ class _Step:
         self._started = time.time_ns()
 
     def answered(self, answer: Any) -> None:
-        """It was carried out."""
+        """End the span of a verb that was carried out."""
         if isinstance(self.verb, Receive):
             self._spans.received(self.verb, answer, self._started)
         if self.span is not None:
@@ -81,7 +81,7 @@ class _Step:
             self.span.end()
 
     def failed(self, error: BaseException) -> None:
-        """It was not, or nobody knows."""
+        """End the span with an error: the verb failed, or its outcome is unknown."""
         from opentelemetry.trace import StatusCode
 
         if self.span is not None:
@@ -95,7 +95,7 @@ class Spans:
     """Makes the spans; for a store of either colour."""
 
     def __init__(self, *, parent: bool, url: str) -> None:
-        """`url` names the store; empty: nobody knows. Raises: UsageError without OpenTelemetry."""
+        """`url` names the store; empty: unknown. Raises: UsageError without OpenTelemetry."""
         if find_spec("opentelemetry") is None:
             raise UsageError(f"tracing needs OpenTelemetry: {install_hint('otel')}")
         from opentelemetry import trace
@@ -228,7 +228,7 @@ class Spans:
 
     @staticmethod
     def _extracted(headers: Mapping[str, str]) -> Context:
-        """The sender's context only."""
+        """Only the sender's context, without the current one."""
         from opentelemetry import propagate
         from opentelemetry.context import Context
 
@@ -246,8 +246,8 @@ class Spans:
 
 
 class SpansOnBehalf(Spans):
-    """For a server: spans for sends of clients that hand no context on. The rest is in theirs, and
-    in those of the requests.
+    """Spans that a server makes: for sends of clients that pass no context on. Other clients make
+    their own, and requests have theirs.
     """
 
     def __init__(self) -> None:
@@ -279,7 +279,7 @@ class TracedStore(ForwardingStore):
         store.hand_on(context_headers)  # behind a server, the requests carry the context
 
     def run(self, verb: Verb[A]) -> A:
-        """As the store's, in a span."""
+        """Run a verb in a span."""
         step = self.spans.begin(verb)
         if step is None:
             return self._store.run(verb)
@@ -291,14 +291,14 @@ class TracedStore(ForwardingStore):
     def run_transaction(
         self, verbs: Sequence[Verb[Any]], *, all_or_none: bool = False
     ) -> list[Any]:
-        """As the store's, in a span for each verb."""
+        """Run verbs in one transaction, each in a span."""
         steps = [self.spans.begin(verb) for verb in verbs]
         with _under_way(steps):
             answers = self._store.run_transaction(_to_run(verbs, steps), all_or_none=all_or_none)
         return _all_answered(steps, answers)
 
     def within(self, connection: object) -> Joined:
-        """As the store's, traced too."""
+        """A traced store that runs verbs in the caller's transaction."""
         return cast("Joined", TracedStore(self._store.within(connection), self.spans))
 
 
@@ -311,7 +311,7 @@ class AsyncTracedStore(AsyncForwardingStore):
         store.hand_on(context_headers)
 
     async def run(self, verb: Verb[A]) -> A:
-        """As the store's, in a span."""
+        """Run a verb in a span."""
         step = self.spans.begin(verb)
         if step is None:
             return await self._store.run(verb)
@@ -323,7 +323,7 @@ class AsyncTracedStore(AsyncForwardingStore):
     async def run_transaction(
         self, verbs: Sequence[Verb[Any]], *, all_or_none: bool = False
     ) -> list[Any]:
-        """As the store's, in a span for each verb."""
+        """Run verbs in one transaction, each in a span."""
         steps = [self.spans.begin(verb) for verb in verbs]
         with _under_way(steps):
             answers = await self._store.run_transaction(
@@ -332,7 +332,7 @@ class AsyncTracedStore(AsyncForwardingStore):
         return _all_answered(steps, answers)
 
     def within(self, connection: object) -> AsyncJoined:
-        """As the store's, traced too."""
+        """A traced store that runs verbs in the caller's transaction."""
         return cast("AsyncJoined", AsyncTracedStore(self._store.within(connection), self.spans))
 
 
@@ -350,7 +350,7 @@ def context_headers() -> Mapping[str, str]:
 
 @contextmanager
 def _under_way(steps: Sequence[_Step | None]) -> Generator[None]:
-    """While the store works: the only span is the current one, and an error ends them all."""
+    """Make the only span current while the store works; on an error, end all of them."""
     from opentelemetry import context, trace
 
     spans = [step.span for step in steps if step is not None and step.span is not None]
@@ -381,7 +381,7 @@ def _all_answered(steps: Sequence[_Step | None], answers: list[Any]) -> list[Any
 
 
 def _place(url: str) -> dict[str, Any]:
-    """The server that a URL names, if it is one; which of several is used, nobody knows here."""
+    """The server in a URL, if it names one; of several hosts, the one in use is unknown here."""
     parts = urlsplit(url)
     named = dict(parse_qsl(parts.query)).get("host", "")
     host = parts.hostname or named

@@ -12,7 +12,7 @@ __all__ = ["ServerOptions", "create_app"]
 
 
 def __getattr__(name: str) -> Any:
-    """Load what is asked for: the commands are here without the packages that a server needs."""
+    """Import on first use: the commands work without the packages that a server needs."""
     if name == "create_app":
         from turnabout.server.app import create_app
 

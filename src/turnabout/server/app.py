@@ -103,7 +103,7 @@ class Errors:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on. What an answer has begun with cannot be taken back."""
+        """Pass a request on, and answer its errors; the start of an answer cannot be taken back."""
         try:
             await self.app(scope, receive, send)
         except TurnaboutError as error:

@@ -15,7 +15,7 @@ from turnabout.server.options import ServerOptions
 
 @dataclass(slots=True)
 class ServerContext(Services):
-    """One server: its store, the ways into it, its limits and its counts.
+    """The parts of one server: its store, the APIs' access to it, its limits and its counts.
 
     `store` itself is for administration, health and metrics.
     """
@@ -24,7 +24,7 @@ class ServerContext(Services):
     counts: ServerCounts
     """The part of `/metrics` that is about this process."""
     connections: Callable[[], int] = lambda: 0
-    """How many there are now; 0 where another server than ours runs the app."""
+    """The number of open connections; 0 where another server than ours runs the app."""
 
     def now(self) -> dict[str, float]:
         """Figures of this moment, of this process, for `ServerCounts.take`."""

@@ -1,10 +1,10 @@
-"""What a server counts as it works, by prometheus_client; `/metrics` shows it.
+"""A server's counters, by prometheus_client; `/metrics` shows them.
 
 Labels come from closed sets only: a route's template, a verb, a code. Never from a name, a token or
 a path. So their children can be kept, as finding one costs more than counting.
 
 Each of several processes writes its counts to files of the folder PROMETHEUS_MULTIPROC_DIR, and any
-of them adds up all. What one that has ended had counted stays there, so that no sum falls.
+of them adds up all. The counts of a process that has ended stay there, so that no sum falls.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ A = TypeVar("A")
 
 PREFIX: Final = "turnabout_"
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
-"""Upper ends of the histograms' buckets, in seconds; one more is for what is longer."""
+"""Upper ends of the histograms' buckets, in seconds; one more takes anything longer."""
 METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
 NO_ROUTE = "none"
 """The label of requests that no route took: their path is the client's, and may be anything."""
@@ -72,7 +72,7 @@ NOW: Final[Mapping[str, str]] = {
 }
 _COUNTED_UP: Final = frozenset({"store_commits", "store_verbs_committed"})
 _OF_THE_DATABASE: Final = frozenset({"store_file_bytes", "store_disk_free_bytes"})
-"""Those that are the same in each process; of others the sum over those that run is shown."""
+"""Gauges that have one value in all processes; any other is summed over the running ones."""
 _DONE: Mapping[type[Verb[Any]], str | None] = {
     Ack: "messages_acked",
     Defer: "messages_deferred",
@@ -95,7 +95,7 @@ class ServerCounts:
         self.registry = CollectorRegistry()
         self.in_flight = 0
         self.full_at = float("-inf")
-        """When the store last refused a verb for want of room, by the monotonic clock."""
+        """Time when the store last refused a verb for want of room, by the monotonic clock."""
         self._now: dict[str, Gauge] = {}
         self._up: dict[str, tuple[Counter, float]] = {}
         self._counter = counter = partial(Counter, registry=self.registry)
@@ -114,7 +114,7 @@ class ServerCounts:
         )
 
     def request(self, route: str, method: str, status: int, seconds: float) -> None:
-        """A request was answered."""
+        """Count a request that was answered."""
         if method not in METHODS:
             method = "other"
         self._requests(route, method, status).inc()
@@ -151,7 +151,7 @@ class ServerCounts:
             self.full_at = time.monotonic()
 
     def carried(self, verb: Verb[Any], answer: Any) -> None:
-        """Count what a verb did with messages."""
+        """Count the messages that a verb sent, delivered or settled."""
         kind = type(verb)
         if kind is Receive:
             self._received(answer.deliveries)
@@ -190,14 +190,14 @@ class ServerCounts:
 
 
 class CountingStore(AsyncForwardingStore):
-    """A store that counts what is asked of another one, and how long it takes."""
+    """A store that counts and times the verbs run on another one."""
 
     def __init__(self, store: AsyncStore, counts: ServerCounts) -> None:
         super().__init__(store)
         self._counts = counts
 
     async def run(self, verb: Verb[A]) -> A:
-        """As the store's."""
+        """Run a verb; count and time it."""
         counts, started = self._counts, time.perf_counter()
         try:
             answer = await self._store.run(verb)
@@ -212,7 +212,7 @@ class CountingStore(AsyncForwardingStore):
     async def run_transaction(
         self, verbs: Sequence[Verb[Any]], *, all_or_none: bool = False
     ) -> list[Any]:
-        """As the store's; timed as a verb of its own."""
+        """Run verbs in one transaction, which is timed as a verb of its own."""
         counts, started = self._counts, time.perf_counter()
         try:
             answers = await self._store.run_transaction(verbs, all_or_none=all_or_none)

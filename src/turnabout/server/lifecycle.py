@@ -1,4 +1,4 @@
-"""From the start of a server to its end: background work, and callbacks at the end."""
+"""Running a server: background work, and callbacks at the end."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ Background = Callable[[], Awaitable[None]]
 """Background work; started again a second after it failed."""
 
 AGAIN_SECONDS = 1.0
-"""After background work failed."""
+"""Delay before failed background work is started again."""
 FORCED_SECONDS = 2.0
-"""For background work to end when the server does."""
+"""Time for background work to end when the server does."""
 
 log = logging.getLogger("turnabout.server")
 
 
 class Lifecycle:
-    """Whether the server is closing, and what has to happen then."""
+    """The state of a closing server, and the callbacks of that moment."""
 
     def __init__(self) -> None:
         self.leaving = False
         """The server will close: `/readyz` says so, and all is served still."""
         self.closing = False
-        """What waits is answered now, nothing new waits."""
+        """Waiting requests are answered now, and no new ones may wait."""
         self.on_close: list[Callable[[], None]] = [self._end_waits]
         """Called once when `closing` is set: those that hold waiting requests let them go."""
         self.background: list[Background] = []
         self._waits: set[asyncio.Timeout] = set()
 
     def close(self) -> None:
-        """Begin to close: what waits is answered. Safe to repeat."""
+        """Begin to close: answer waiting requests. Safe to repeat."""
         if self.closing:
             return
         self.leaving = self.closing = True

@@ -1,4 +1,4 @@
-"""Where a server listens: a port, or a Unix socket; and the certificate that it shows there."""
+"""The server's listening socket: a port, or a Unix socket; and its TLS certificate."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ from turnabout.words.value import Value
 BACKLOG = 2_048
 SEND_BUFFER_BYTES = 128 * 1024
 """The system's buffer of answers on each connection. Left alone it takes megabytes: more memory
-than ours for clients that are slow, and it says that an answer is gone which nobody has read.
+than ours for slow clients, and answers would count as read while they are in that buffer.
 """
 FILES_BESIDE = 128
 """Files that a server needs besides its connections: the database, listeners, logs."""
 RELOAD_SECONDS = 10.0
-"""Between two looks whether there is a new certificate."""
+"""Time between two checks for a new certificate."""
 
 log = logging.getLogger("turnabout.server")
 
 
 class Serving(Value):
-    """Where a server that has begun is found."""
+    """The address of a server that has started."""
 
     url: str
     port: int | None
-    """None at a Unix socket."""
+    """The port; None at a Unix socket."""
     dashboard: str | None
     first_token: str | None = None
-    """The one that was made as the database had none: shown this once."""
+    """A token made because the database had none: shown this once."""
 
 
 def serving(options: ServerOptions, listener: socket.socket, token: str | None) -> Serving:
-    """What to tell of a server that listens there."""
+    """The address and first token to show for a server on that socket."""
     if options.unix_socket is not None:
         return Serving(f"unix:{options.unix_socket}", None, None, token)
     port: int = listener.getsockname()[1]
@@ -99,7 +99,7 @@ def _bound(family: int, address: tuple[object, ...], *, shared: bool) -> socket.
 
 
 def _at_path(path: str) -> socket.socket:
-    """At a Unix socket; who may open it is a matter of its folder's rights and of the umask."""
+    """A listening Unix socket; its folder's permissions and the umask say who may open it."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         _remove_left_over(path)
@@ -111,7 +111,7 @@ def _at_path(path: str) -> socket.socket:
 
 
 def _remove_left_over(path: str) -> None:
-    """The socket of a server that was killed: nobody listens there."""
+    """Remove the socket of a server that was killed."""
     with suppress(FileNotFoundError):
         if not stat.S_ISSOCK(Path(path).stat().st_mode):
             return

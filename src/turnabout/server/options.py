@@ -1,4 +1,4 @@
-"""The options of a server: where it listens, whom it believes, and its limits."""
+"""The options of a server: its address, trusted proxies and hosts, and limits."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _HOST = re.compile(r"[A-Za-z0-9_.:-]{1,253}")
 
 @dataclass(frozen=True)
 class Said:
-    """What `turnabout serve` says of an option, and how it is called there."""
+    """The help text of an option, and its name on the command line."""
 
     text: str
     flag: str | None = None
-    """Its name on the command line; that of the field unless given."""
+    """The name on the command line; default: the field's own."""
     choices: tuple[str, ...] = ()
     metavar: str | None = None
 
@@ -41,7 +41,7 @@ def option(default: T, text: str, **more: Any) -> T:
 class ServerOptions:
     """The options of `turnabout serve`; each limit refuses with a clear answer (P17).
 
-    Sizes are bytes, times are seconds. Raises: UsageError for what is out of range.
+    Sizes are bytes, times are seconds. Raises: UsageError for a value out of range.
     """
 
     host: str = option("127.0.0.1", "Address to listen on.")

@@ -35,7 +35,7 @@ from turnabout.words.errors import TurnaboutError, UsageError
 from turnabout.worker.processes import USED_UP, WRONG_CALL, stop_at_eof, supervise
 
 VARIABLE = "TURNABOUT_SERVER_PROCESS"
-"""For a child: what it serves, and how. Not on its command line, which every user can read."""
+"""Variable that gives a child its settings. Not on its command line, which every user can read."""
 KNOCK_SECONDS = 0.02
 
 
@@ -46,9 +46,9 @@ def run_processes(
     log_level: str,
     announce: Callable[[Serving], None] = lambda _: None,
 ) -> bool:
-    """As `serve.run`, by `options.processes` processes. False: not all ended in good order.
+    """Like `serve.run`, with `options.processes` processes. False: not all ended in good order.
 
-    Raises: UsageError where that cannot be, and as `serve.run`.
+    Raises: UsageError if processes cannot share the port or database, and like `serve.run`.
     """
     if not hasattr(socket, "SO_REUSEPORT"):
         raise UsageError("this system cannot share a port: leave --processes out")
@@ -99,7 +99,7 @@ def _announce(place: tuple[str, int], said: Serving, announce: Callable[[Serving
 
 class _ThisProcess:
     def stop(self) -> None:
-        """End in good order."""
+        """Stop in good order."""
         os.kill(os.getpid(), signal.SIGTERM)
 
 

@@ -1,8 +1,8 @@
 """Run a server in this process: open the store, listen, and close in good order.
 
-On SIGTERM `/readyz` says no, and all is served for `lame_duck_seconds`: balancers look elsewhere.
-Then, and on SIGINT at once, nobody else is let in, waiters are answered, and running requests may
-end, for `drain_seconds`. A second signal ends it at once; what was answered is in the database.
+On SIGTERM `/readyz` says no, and all is served for `lame_duck_seconds`: load balancers look
+elsewhere. Then, and on SIGINT at once, connections are refused, waiters are answered, and running
+requests have `drain_seconds` to end. A second signal ends it at once; no answered verb is lost.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from turnabout.words.errors import UsageError
 ECHO_SECONDS = 0.5
 """A signal that comes again so soon is the same one, by way of a terminal or a parent process."""
 SIGNAL_SECONDS = 0.1
-"""Between two looks whether a signal came."""
+"""Time between two checks for a signal."""
 LOOK_SECONDS = 0.02
-"""Between two looks whether all requests have ended."""
+"""Time between two checks whether all requests have ended."""
 GC_THRESHOLDS = (20_000, 20, 100)
-"""Objects, and rounds, between two looks for cycles, of which there are hardly any."""
+"""Objects, and rounds, between two garbage collections: there are hardly any cycles."""
 FORCED_SECONDS = 2.0
-"""For the database to be closed after a second signal."""
+"""Time for the database to be closed after a second signal."""
 
 OPEN_TO = "anybody who reaches this port, even through a proxy or a tunnel, may do everything"
 
@@ -50,9 +50,9 @@ log = logging.getLogger("turnabout.server")
 
 
 def prepare(url: str, *, migrate: bool) -> None:
-    """Refuse what cannot be served, and bring a PostgreSQL database to this version's schema first
-    if that is wanted; an SQLite file always is. A database that is away is waited for: one that
-    recovers is back soon. Raises: UsageError, and as `Installer.up`.
+    """Refuse a database that cannot be served, and with `migrate` bring PostgreSQL to this
+    version's schema; SQLite always is. Waits for a database that is away: one that recovers is back
+    soon. Raises: UsageError, and like `Installer.up`.
     """
     if url.startswith(("http://", "https://")):
         raise UsageError(
@@ -167,7 +167,7 @@ class Server:
             await asyncio.sleep(SIGNAL_SECONDS)
 
     async def _serve_as_lame_duck(self) -> None:
-        """Say that it ends, and go on until those who send requests here have seen it."""
+        """Report not ready, and go on until load balancers have seen it."""
         seconds = self._options.lame_duck_seconds
         if not seconds or self._signal == signal.SIGINT:  # at a terminal nobody is to be told
             return
@@ -180,7 +180,7 @@ class Server:
             await asyncio.sleep(SIGNAL_SECONDS)
 
     async def _shut_down(self, listening: asyncio.Server) -> None:
-        """Let nobody in, answer the waiters, and give other requests time."""
+        """Refuse connections, answer the waiters, and give other requests time."""
         log.info(
             "closing: no new connections, %d requests under way", self.context.admission.requests
         )
@@ -228,7 +228,7 @@ class Server:
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """That of uvloop, where it is installed."""
+    """The event loop of uvloop, where that is installed."""
     try:
         import uvloop
     except ImportError:  # Windows

@@ -1,4 +1,4 @@
-"""What the HTTP server brings: see `turnabout.slices`."""
+"""Parts that the HTTP server adds: see `turnabout.slices`."""
 
 from turnabout.slices import Slice
 

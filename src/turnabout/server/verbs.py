@@ -1,7 +1,7 @@
-"""Who may do what on a server: namespaces, tokens and their scopes; the verbs that keep them.
+"""Namespaces, tokens and their scopes, and the verbs that manage them.
 
 These verbs are for the owner of the database (`turnabout token`, `turnabout namespace`, the server
-itself). No door carries them, so no token can make another one.
+itself). No API has them, so no token can make another one.
 
 Instants are milliseconds since 1970.
 """
@@ -70,7 +70,7 @@ class Scope(Value):
         return cls(verbs, queues or "*")
 
     def allows(self, verb: type[Verb[Any]], queue: str | None) -> bool:
-        """Whether it lets that verb at that queue; None: at all of them."""
+        """Whether the scope allows that verb at that queue; None: at all queues."""
         kind = v.KINDS.get(self.verbs)
         if verb not in kind if kind is not None else verb.name != self.verbs:
             return False
@@ -103,7 +103,7 @@ class Namespace(Value):
     max_polls: int | None = None
     weight: int | None = None
     created_at: int | None = None
-    """None before it is kept."""
+    """Time of creation; None before it is stored."""
 
     def __post_init__(self) -> None:
         if self.name != NO_NAMESPACE:
@@ -117,7 +117,7 @@ class Namespace(Value):
 
 
 class Token(Value):
-    """What is known of a token; the secret is not kept, only a digest of it, and not in here."""
+    """A token without its secret, of which only a digest is stored, and that not in here."""
 
     id: str
     namespace: str
@@ -128,7 +128,7 @@ class Token(Value):
     revoked_at: int | None = None
 
     def is_live(self, now_ms: int) -> bool:
-        """Whether it still opens the door."""
+        """Whether the token is still valid."""
         return self.revoked_at is None and (self.expires_at is None or now_ms < self.expires_at)
 
 
@@ -158,7 +158,7 @@ class NamespaceList(Verb[tuple[Namespace, ...]]):
 
 
 class Holdings(Value):
-    """What a namespace keeps beside its messages. history_bytes: 0 unless it was asked for."""
+    """Other contents of a namespace than messages. history_bytes: 0 unless it was asked for."""
 
     policies: int
     schedules: int
@@ -167,7 +167,7 @@ class Holdings(Value):
 
 
 class NamespaceHoldings(Verb[Holdings]):
-    """What a namespace keeps. `history`: measure that, too, which reads all of it."""
+    """Measure a namespace. `history`: its history, too, which reads all of it."""
 
     reads = True
     namespace: str
@@ -189,7 +189,7 @@ class TokenCreate(Verb[Token]):
     label: str
     scopes: tuple[Scope, ...]
     lifetime_ms: int | None = None
-    """From now on, by the database's clock; None: until it is revoked."""
+    """Lifetime from now, by the database's clock; None: until it is revoked."""
 
     def __post_init__(self) -> None:
         if not _ID.fullmatch(self.id) or len(self.digest) != 32:
@@ -218,7 +218,7 @@ class TokenList(Verb[tuple[Token, ...]]):
 
 
 class TokenRevoke(Verb[Token | None]):
-    """End a token now; one that was revoked stays as it is. None: there is none of that id."""
+    """End a token now; an earlier revocation stays as it is. None: no token has that id."""
 
     id: str
 
@@ -260,7 +260,7 @@ def kept_scopes(text: str) -> tuple[Scope, ...]:
 
 
 def new_token() -> tuple[str, str, bytes]:
-    """Id, secret and digest of a token that nobody has: 60 and 256 random bits."""
+    """Id, secret and digest of a new token: 60 and 256 random bits."""
     token_id = "".join(secrets.choice(_ALPHABET) for _ in range(_ID_CHARS))
     secret = secrets.token_urlsafe(32)
     return token_id, secret, digest(secret)
@@ -272,7 +272,7 @@ def token_text(token_id: str, secret: str) -> str:
 
 
 def parse_token(text: str) -> tuple[str, bytes] | None:
-    """Id and digest of what somebody presents as a token; None for what cannot be one."""
+    """Id and digest of a presented token; None for text that cannot be one."""
     head, _, secret = text.removeprefix(TOKEN_PREFIX).partition("_")
     if not text.startswith(TOKEN_PREFIX) or not _ID.fullmatch(head) or not secret:
         return None

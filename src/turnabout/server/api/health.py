@@ -1,7 +1,7 @@
-"""Is it alive, and can it serve? `/livez`, `/readyz`, and `/healthz` with the details.
+"""Health probes: `/livez`, `/readyz`, and `/healthz` with details.
 
-The database is asked at most once a second, however many ask us; a probe never waits longer than
-two. No probe needs a token: without the right to see metrics `/healthz` says yes or no only.
+The database is queried at most once a second, for any number of probes; a probe never waits longer
+than two. No probe needs a token: without the right to see metrics `/healthz` says yes or no only.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ if TYPE_CHECKING:
     from turnabout.server.context import ServerContext
 
 FRESH_SECONDS = 1.0
-"""How long an answer of the database stands for the next ones."""
+"""Lifetime of the database's answer, for probes that follow."""
 PATIENCE_SECONDS = 2.0
 DISK_FREE_BYTES = 16 * 1024 * 1024
-"""Below this an SQLite file cannot be written for long: not even acks."""
+"""Minimum free space beside an SQLite file; with less, even acks will soon fail."""
 FULL_SECONDS = 10.0
-"""After a verb that a database refused for want of room, others are not asked to come; then some
-are, to see whether there is room again.
+"""Time during which the server reports not ready after the database refused a verb for want of
+room; then it takes requests again, to see whether there is room.
 """
 _PING = TokenRevoke("a" * 12)
-"""Of a token that is not there: it needs the schema, our functions, rights, and a database that
-takes writes, as a standby does not.
+"""Revokes a token that does not exist: this needs the schema, our functions, permissions, and a
+writable database, which a standby is not.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class HealthCheck:
-    """How one look went. `problem` is a code, never a text of the database's."""
+    """The result of one check. `problem` is a code, never the database's own text."""
 
     name: str
     problem: str | None = None
     seconds: float | None = None
     stops: bool = True
-    """Nobody should come while it is so."""
+    """A problem here makes the server not ready."""
 
 
 class Health:
@@ -60,7 +60,7 @@ class Health:
         self._asking: asyncio.Task[None] | None = None
 
     async def checks(self) -> tuple[HealthCheck, ...]:
-        """How all is, in no more than two seconds."""
+        """Run all checks, in two seconds at most."""
         if self._context.lifecycle.leaving:
             return (HealthCheck("closing", "closing"),)
         await self._ask()
@@ -69,7 +69,7 @@ class Health:
         return HealthCheck("closing"), self._ping, self._disk(), kept
 
     def close(self) -> None:
-        """Ask nothing more."""
+        """Cancel a query that is under way."""
         if self._asking is not None:
             self._asking.cancel()
 
@@ -107,7 +107,7 @@ class Health:
 
 
 def problems(checks: Sequence[HealthCheck]) -> list[str]:
-    """Their codes; none if all that is needed is well."""
+    """Codes of the problems that make the server not ready; empty if there are none."""
     return [check.problem for check in checks if check.stops and check.problem is not None]
 
 

@@ -40,12 +40,12 @@ if TYPE_CHECKING:
 MULTIPROC: Final = "PROMETHEUS_MULTIPROC_DIR"
 """Set for each of several processes, before `prometheus_client` is imported."""
 TAKEN_SECONDS: Final = 1.0
-"""How old what another process shows of this one's moment may be."""
+"""Longest age of this process's current figures in the answers of the other processes."""
 FRESH_SECONDS: Final = 5.0
-"""How long the totals of the database stand for the next scrapes."""
+"""Lifetime of the database's totals, for scrapes that follow."""
 PATIENCE_SECONDS: Final = 3.0
-"""How long the database may take to know the token, and again for the totals: most scrapers
-wait ten."""
+"""Time limit for the database to check the token, and again to give the totals: most scrapers
+wait ten seconds."""
 OTHER: Final = "_other"
 """No queue and no namespace can have this name."""
 
@@ -88,7 +88,7 @@ class Board:
         self.seconds = 0.0
 
     async def refresh(self) -> None:
-        """Ask the database, if nobody did lately. What it does not answer stays as it was."""
+        """Query the database, unless the totals are recent. Figures it cannot give stay."""
         if self._asking is None:
             if time.monotonic() - self._asked_at < FRESH_SECONDS:
                 return
@@ -98,7 +98,7 @@ class Board:
             self.up = False
 
     def close(self) -> None:
-        """Ask nothing more."""
+        """Cancel a query that is under way."""
         if self._asking is not None:
             self._asking.cancel()
 

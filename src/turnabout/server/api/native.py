@@ -1,8 +1,8 @@
 """Our own API, `/v1`: every verb at its route, in JSON.
 
-One way for all verbs, worked out from the table of routes. Beside it what HTTP alone has: waiting,
-a payload as the body, several verbs in one request, the signal. Errors are raised; the app makes
-them answers.
+One handler serves all verbs, driven by the table of routes. Beside it are features of HTTP alone:
+waiting, a payload as the body, several verbs in one request, the signal. Errors are raised; the app
+turns them into answers.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Handler = Callable[[Request], Awaitable[None]]
 """The handler of one path and method: it answers by itself."""
 
 KEY_BYTES_MAX = 200
-"""Of an `Idempotency-Key`: a dedup key is made of it."""
+"""Longest `Idempotency-Key`, in bytes: it becomes part of a dedup key."""
 LARGE_BODY_BYTES = 256 * 1024
 """Reading a body this large takes too long to make others wait."""
 _HEADER = b"turnabout-header-"
@@ -130,7 +130,7 @@ class Native:
         await self._done(request, v.Send, await caller.run(verb))
 
     async def send_raw(self, request: Request) -> None:
-        """One message whose payload is the body."""
+        """Send one message whose payload is the body."""
         caller = await self.context.caller(request)
         fields = wire.load_query(request.scope["query_string"])
         headers, content_type = _headers_of(request)
@@ -147,7 +147,7 @@ class Native:
         await self._done(request, v.Send, await caller.run(_once(verb, request)))
 
     async def receive(self, request: Request) -> None:
-        """`receive`, which may wait. The messages of a client that has gone go to others."""
+        """`receive`, which may wait. Messages of a client that has gone are released."""
         caller, call = await self._call(v.Receive, request)
         verb = cast("v.Receive", call.verb)
         wait_seconds = self._wait_seconds(call)
@@ -192,7 +192,7 @@ class Native:
         await self._done(request, v.ScheduleSet, entry)
 
     async def transaction(self, request: Request) -> None:
-        """Some verbs in one transaction."""
+        """Run several verbs in one transaction."""
         caller = await self.context.caller(request)
         body = await request.body()
         verbs, all_or_none = await self._read(body, partial(wire.load_transaction, body))
@@ -252,7 +252,7 @@ class Native:
 
 
 def check_limits(verb: v.Verb[Any], options: ServerOptions) -> None:
-    """Raises: UsageError for a verb that is over what this server takes in one request."""
+    """Raises: UsageError for a verb that exceeds this server's limits for one request."""
     if verb.items is not None and len(many := verb.items.of(verb)) > options.max_messages:
         raise UsageError(
             f"$.{verb.items.field}: at most {options.max_messages:,} in one request to this "
@@ -280,7 +280,7 @@ def check_sum(verbs: Sequence[v.Verb[Any]], options: ServerOptions) -> None:
 
 
 def _once(verb: v.Send, request: Request) -> v.Send:
-    """With an `Idempotency-Key`, the send whose repeats answer with the first one's ids."""
+    """Add a dedup key from `Idempotency-Key`: repeats of the send get the first one's ids."""
     keys = [one for name, one in request.scope["headers"] if name == b"idempotency-key"]
     if not keys:
         return verb

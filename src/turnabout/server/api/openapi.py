@@ -62,7 +62,7 @@ _REF = "#/components/schemas/{name}"
 
 @cache
 def document(max_messages: int) -> bytes:
-    """The whole document, as a server serves it that takes so many messages in one request."""
+    """The whole document, for a server that takes `max_messages` in one request."""
     from turnabout import __version__
 
     schemas, components = _schemas(max_messages)
@@ -158,7 +158,7 @@ def _text(doc: str | None) -> str:
 
 
 def _described(doc: str | None) -> Json:
-    """Summary and description."""
+    """The summary and description of a docstring."""
     text = _text(doc)
     return {"summary": re.split(r"[.:;]\s", text + " ", maxsplit=1)[0], "description": text}
 
@@ -167,7 +167,7 @@ def _described(doc: str | None) -> Json:
 
 
 def _operation(row: Route, path: str, schemas: Mapping[Any, Json]) -> Json:
-    """A verb."""
+    """The OpenAPI operation of a verb."""
     plan = plan_of(row.verb)
     name, is_other = row.verb.name, path == row.also
     answer = _schema_of(schemas, answer_of(row.verb).type)

@@ -32,9 +32,9 @@ from turnabout.words.verb import Change
 A = TypeVar("A")
 
 CHECK_SECONDS = 5.0
-"""How often it is checked whether a waiter is still there."""
+"""Time between two checks that the client of a waiter is still connected."""
 STRANGE_SECONDS = 1.0
-"""For one whose `seen` is another server's: it says nothing here."""
+"""Longest wait of a client whose `seen` is another server's: the number means nothing here."""
 
 
 class Asked(Value):
@@ -52,9 +52,9 @@ class Waiting:
     def __init__(self, context: ServerContext) -> None:
         self.context = context
         self.instance = secrets.token_hex(8)
-        """Of which process a signal is a number: another one counts from elsewhere."""
+        """Sent with each signal: the numbers of different processes cannot be compared."""
         self._pollers: dict[str, tuple[EndingPoller, int]] = {}
-        """By stored name: the poller for endings there, and how many wait for it."""
+        """Pollers for endings, each with the number of its waiters, by the queue's stored name."""
         self._endings = EndedOnly(context.batched)
         self._shared: dict[int, Shared] = {}
         context.lifecycle.on_close.append(self._close)
@@ -83,7 +83,7 @@ class Waiting:
     async def endings(
         self, caller: AuthorizedStore, verb: v.Endings, seconds: float, request: Request
     ) -> None:
-        """Until all have ended, or after `seconds`, or the client has gone."""
+        """Wait until all have ended, `seconds` are over, or the client has gone."""
         async with caller.waiter():
             with self.shared(caller, verb.queue) as shared:
                 await while_there(request, wait_for(shared, verb.queue, verb.ids, seconds))
@@ -110,7 +110,7 @@ class Waiting:
     async def signal(
         self, caller: AuthorizedStore, queue: str, asked: Asked, seconds: float, request: Request
     ) -> int:
-        """The queue's signal, as soon as it is not what was seen."""
+        """The queue's signal, as soon as it differs from the one that the client saw."""
         change = Change[asked.change.upper()]
         number = await caller.signal(queue, change)
         seen = asked.seen
@@ -133,10 +133,10 @@ class Waiting:
 
 
 class EndedOnly(AsyncForwardingStore):
-    """Endings without results: those who wait hold thousands of them, and ask for results last."""
+    """Endings without results: thousands may be held by waiters, which ask for results last."""
 
     async def run(self, verb: v.Verb[A]) -> A:
-        """Carry out a verb."""
+        """Run a verb; for `Endings`, without results."""
         if not isinstance(verb, v.Endings):
             return await self._store.run(verb)
         found: list[Ending | None] = []

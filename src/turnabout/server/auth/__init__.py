@@ -1,1 +1,1 @@
-"""Who asks, what they may do, and how much: tokens, rights, quotas."""
+"""Tokens, their rights, and quotas: authentication, authorization and limits."""

@@ -40,13 +40,13 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 FOUND_SECONDS = 5.0
-"""How long a token that was found is believed: a revocation counts after that."""
+"""Cache time of a valid token; a revocation takes effect after it."""
 UNKNOWN_SECONDS = 1.0
-"""How long an id is known to be unknown."""
+"""Cache time of an unknown id."""
 UNKNOWN_PER_SECOND = 100
-"""Unknown ids that the database is asked for. Each made-up one costs a look."""
+"""Lookups of unknown ids in the database. Each made-up id costs one."""
 UNKNOWN_PER_CLIENT = UNKNOWN_PER_SECOND // 2
-"""So that one client who makes them up leaves some for tokens that are new to this process."""
+"""Such lookups for one client: one that makes ids up leaves some for tokens that are new here."""
 CACHED_MAX = 10_000
 """Tokens, and unknown ids, that are kept in mind."""
 
@@ -81,16 +81,16 @@ class Authenticator:
         self._options = options
         self._clock = clock
         self.quotas = Quotas(store, self._now)
-        """Those of all namespaces."""
+        """Quotas of all namespaces."""
         self._seen: dict[bytes, _Known] = {}
-        """By the digest of the whole header, so that most requests cost one look."""
+        """Tokens by the digest of the whole header, so that most requests cost one lookup."""
         self._known: dict[str, _Known] = {}
-        """By the id of the token."""
+        """Tokens by id."""
         self._unknown: dict[str, float] = {}
-        """Ids that nobody has, and until when that is believed."""
+        """Unknown token ids, with their cache expiry."""
         self._strangers = Bucket(UNKNOWN_PER_SECOND, clock())
         self._strangers_of: dict[str, Bucket] = {}
-        """By the client's address."""
+        """Buckets of unknown ids, by the client's address."""
         self._finding: dict[str, asyncio.Task[_Known | None]] = {}
         self._everybody = Rights()
 
@@ -98,9 +98,9 @@ class Authenticator:
         return self._clock()
 
     async def authenticate(self, scope: Scope) -> Rights:
-        """What the caller may do; counted as a request of its namespace.
+        """The rights of the caller; counts a request of its namespace.
 
-        Raises: Unauthorized, TooManyRequests, and as `AsyncStore.run` where a token has to be
+        Raises: Unauthorized, TooManyRequests, and like `AsyncStore.run` where a token has to be
         looked up.
         """
         rights = await self._rights(scope)
@@ -125,8 +125,8 @@ class Authenticator:
         return self._everybody
 
     def believed(self, scope: Scope) -> Rights | None:
-        """The rights of a token that was good when the database was asked last, however long ago:
-        for what is answered while the database is away. None for any other.
+        """The rights of a token that was valid when the database was last asked, at any time
+        before: for requests that can be answered while the database is away. None for any other.
         """
         given = _authorization(scope)
         seen = None if given is None else self._seen.get(sha256(given).digest())
@@ -135,7 +135,7 @@ class Authenticator:
         return seen.rights
 
     async def check(self, rights: Rights) -> None:
-        """For a request that has gone on for long: whether its token still is good.
+        """Check that the token of a long request is still valid.
 
         Raises: Unauthorized, and as `AsyncStore.run`.
         """
@@ -180,7 +180,7 @@ class Authenticator:
         return await asyncio.shield(task)
 
     def _buckets(self, client: str) -> list[Bucket]:
-        """The client's own first: when that is empty nothing is taken from the others."""
+        """The client's own first: when it is empty, nothing is taken from the shared one."""
         bucket = self._strangers_of.get(client)
         if bucket is None:
             bucket = Bucket(UNKNOWN_PER_CLIENT, self._clock())
@@ -234,7 +234,7 @@ class Authenticator:
 async def first_token(store: AsyncStore) -> str | None:
     """A token that may do everything to the queues without a namespace, if there never was one.
 
-    Servers that start at the same moment may make one each: all are shown to who started them.
+    Servers that start at the same moment may make one each; all are shown to their operators.
     Raises: as `AsyncStore.run`.
     """
     if await store.run(TokenList()):

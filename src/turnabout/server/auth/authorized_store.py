@@ -39,7 +39,7 @@ class Services:
     """The stores that callers' verbs run on."""
 
     store: AsyncStore
-    """The store itself."""
+    """The store behind all callers, without batching."""
     batched: AsyncStore
     """The same with concurrent verbs merged."""
     long_poll: LongPoll
@@ -51,7 +51,7 @@ class Services:
 class AuthorizedStore(AsyncStore):
     """An `AsyncStore` for one request's credential.
 
-    No `AsyncForwardingStore`: what is not said here must not reach the store past the rights.
+    Not an `AsyncForwardingStore`: a method missing here must not bypass the rights.
     """
 
     __slots__ = ("rights", "services")
@@ -66,12 +66,12 @@ class AuthorizedStore(AsyncStore):
 
     @property
     def namespace(self) -> str:
-        """Where all names are."""
+        """The namespace of all names."""
         return self.rights.namespace
 
     @property
     def token(self) -> Token | None:
-        """What was shown; None: there was no need to."""
+        """The caller's token; None: no token was needed."""
         return self.rights.token
 
     async def run(self, verb: Verb[A]) -> A:
@@ -139,7 +139,7 @@ class AuthorizedStore(AsyncStore):
     async def run_transaction(
         self, verbs: Sequence[Verb[Any]], *, all_or_none: bool = False
     ) -> list[Any]:
-        """As `AsyncStore.run_transaction`, each verb allowed."""
+        """Like `AsyncStore.run_transaction`, with rights checked for each verb."""
         rights = self.rights
         await self.services.authenticator.check(rights)
         answers: dict[int, Any] = {}
@@ -166,7 +166,7 @@ class AuthorizedStore(AsyncStore):
     async def receive(
         self, verb: Receive, wait_seconds: float, gone: Callable[[], Awaitable[bool]]
     ) -> Received:
-        """A receive that waits for messages; what comes after the caller is `gone` is released."""
+        """A receive that waits; messages that arrive after the client has `gone` are released."""
         rights = self.rights
         if rights.scopes is not None:
             rights.need(Receive, verb.queue)
@@ -192,13 +192,13 @@ class AuthorizedStore(AsyncStore):
         return services.admission.waiter(self.namespace, most)
 
     async def signal(self, queue: str, change: Change = Change.ANY) -> int:
-        """As `AsyncStore.signal`. Raises: Forbidden without any right at that queue."""
+        """Like `AsyncStore.signal`. Raises: Forbidden without any right at that queue."""
         return await self.services.store.signal(self._known(queue), change)
 
     async def wait(
         self, queue: str, seen: int, seconds: float, change: Change = Change.ANY
     ) -> None:
-        """As `AsyncStore.wait`; ends when the server closes."""
+        """Like `AsyncStore.wait`; ends when the server closes."""
         name = self._known(queue)
         async with self.services.lifecycle.ends_with_it():
             await self.services.store.wait(name, seen, seconds, change)
@@ -208,13 +208,13 @@ class AuthorizedStore(AsyncStore):
         raise UsageError("a server has no transactions of yours: connect to the database itself")
 
     async def close(self) -> None:
-        """Nothing: the store is the server's."""
+        """Do nothing: the store belongs to the server."""
 
     # --- rights -----------------------------------------------------------------------------------
 
     async def _judge(self, verb: Verb[Any]) -> tuple[Any] | None:
-        """None: go on; else the answer to give instead. Rights to a schedule are rights to the
-        queue that it sends to. Raises: Forbidden.
+        """The answer to give instead of running the verb, as a tuple; None: run it. Rights to a
+        schedule are rights to the queue that it sends to. Raises: Forbidden.
         """
         rights = self.rights
         match verb:
@@ -297,7 +297,7 @@ class AuthorizedStore(AsyncStore):
             self.services.long_poll.maintenance.saw(answer)
 
     def _shown(self, verb: Verb[Any], answer: Any) -> Any:
-        """Of a list: what the caller may see."""
+        """The items of a list that the caller may see."""
         rights = self.rights
         if rights.scopes is None or not verb.lists:
             return answer

@@ -1,4 +1,4 @@
-"""How much of a list is in one answer: no tenant can ask for more than the server has room for."""
+"""Bounds on the part of a list in one answer, so that no tenant exceeds the server's memory."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from turnabout.words.verbs import Verb
 V = TypeVar("V", bound=Verb[Any])
 
 ITEMS_MAX = PEEK_MESSAGES_MAX
-"""Of a list that says no limit; a request cannot say a higher one."""
+"""Highest, and default, limit of a list."""
 ANSWER_BYTES = 8 * 1024 * 1024
-"""Of payloads, states and results; the item that fills it may be as large as it likes."""
+"""Bytes of payloads, states and results in a part; the last item may exceed it by any amount."""
 
 
 def part_of(verb: V, share: int = 1) -> V:
-    """The verb for as much of its answer as there is room for. `share`: one of so many verbs that
-    are answered together.
+    """The verb, bounded to a part of its list that fits into memory. `share`: the number of verbs
+    that are answered together.
     """
     names: tuple[str, ...] = cast("Any", type(verb)).__struct_fields__
     bounds: dict[str, int] = {}

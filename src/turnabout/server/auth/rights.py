@@ -1,4 +1,4 @@
-"""What a token may do: which verbs, at which queues of its namespace. Pure."""
+"""The rights of a token: allowed verbs at the queues of its namespace. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from turnabout.words.verbs import Verb
 Kind = type[Verb[Any]]
 
 SENDING_ON: frozenset[Kind] = frozenset({v.RedriveStart, v.QueueCreate, v.QueueUpdate})
-"""They may name a queue that messages go to: the token must be allowed to send there."""
+"""Verbs that may name a queue to which messages go: the token needs the right to send there."""
 
 _REMEMBERED = 1_024
 _SHOWN_CHARS = 128
@@ -27,7 +27,7 @@ _SHOWN_CHARS = 128
 
 class Rights:
     """The rights of one token, or all rights to a namespace. The authenticator keeps them, so that
-    what was allowed need not be worked out again.
+    each decision is made once.
     """
 
     __slots__ = ("_known", "good_until", "namespace", "scopes", "token")
@@ -36,9 +36,9 @@ class Rights:
         self.namespace = namespace
         self.token = token
         self.scopes = None if token is None else token.scopes
-        """None: everything is allowed."""
+        """Scopes of the token; None: everything is allowed."""
         self.good_until = float("inf")
-        """On the authenticator's clock: until then the token is believed without another look."""
+        """Time, by the authenticator's clock, until which the token is trusted without a lookup."""
         self._known: dict[tuple[Kind, str | None], bool] = {}
 
     def allows(self, kind: Kind, queue: str | None) -> bool:
@@ -61,7 +61,7 @@ class Rights:
         return any(scope.allows(kind, scope.queues) for scope in self.scopes)
 
     def knows(self, queue: str) -> bool:
-        """Whether there is any right at that queue: to learn that something changed is not much."""
+        """Whether there is any right at that queue: enough to learn that something changed."""
         return any(self.allows(kind, queue) for kind in v.VOCABULARY)
 
     def need(self, kind: Kind, queue: str | None) -> None:
@@ -95,7 +95,7 @@ class Rights:
         return verb
 
     def only(self, kind: Kind, items: Sequence[Any]) -> tuple[Any, ...]:
-        """Of a list: what is about queues at which that verb may be used."""
+        """The items of a list that concern queues at which that verb may be used."""
         if self.allows(kind, None):
             return tuple(items)
         return tuple([one for one in items if self.allows(kind, queue_of(one))])

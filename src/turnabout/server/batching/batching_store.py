@@ -1,9 +1,9 @@
 """Concurrent verbs of many clients, carried out together.
 
-Verbs of one kind on one queue share a batcher. What comes to an idle one goes at once; what comes
-while it is busy goes as one verb when that is over, in the order of asking. So a lone verb
-waits for nothing, and many callers cost the database few transactions. How verbs become one, and
-one answer becomes many, is in `merging`.
+Verbs of one kind on one queue share a batcher. A verb that finds it idle goes at once; those that
+come while it is busy go as one verb afterwards, in the order of asking. So a lone verb waits for
+nothing, and many callers cost the database few transactions. `merging` makes one verb of many, and
+many answers of one.
 
 The batcher's own task carries out a batch: a client that goes away takes no other's answer along.
 """
@@ -29,14 +29,14 @@ Asked = tuple[Verb[Any], "asyncio.Future[Any]"]
 """A pending verb, and the future of its answer."""
 
 SPLITS_MAX = 3
-"""How often a batch of sends goes on without those to a channel that is full."""
+"""Retries of a batch of sends, each without those to a channel that turned out to be full."""
 GATHER_SECONDS, GATHER_ROUNDS = 0.001, 3
-"""How long the callers of a batch that was answered are waited for."""
+"""Time, and number of waits, for the callers of an answered batch to ask again."""
 
 
 async def gather(line: Sized, before: int) -> None:
-    """After a batch has its answers: most of its callers ask again in a moment. Else one of them
-    would go at once, and the others wait for its commit.
+    """Wait briefly after a batch is answered, as most of its callers ask again at once. Otherwise
+    the first to ask would go alone, and the others would wait for its commit.
     """
     for _ in range(GATHER_ROUNDS):
         if len(line) * 4 >= before * 3:
@@ -47,15 +47,15 @@ async def gather(line: Sized, before: int) -> None:
 class BatchingStore(AsyncForwardingStore):
     """See `turnabout.store.AsyncStore`; on one event loop.
 
-    A call whose task is cancelled did not happen if its turn had not come; else it may happen.
-    Messages that were leased for nobody that way are released at once. Receives come here with a
-    turn of their own; those that leave it to the server meet in `long_poll` before.
+    A call that is cancelled before its turn did not happen; after that, it may happen. Messages
+    leased for a cancelled call are released at once. Receives that come here have a turn of their
+    own; those that leave it to the server are merged by `long_poll` before.
     """
 
     def __init__(
         self, store: AsyncStore, kinds: Callable[[Verb[Any]], Mergeable | None] = kind_of
     ) -> None:
-        """Before that store. `kinds`: what is merged, and how."""
+        """Wrap `store`. `kinds`: the way to merge a verb; None: it is not merged."""
         super().__init__(store)
         self.store = store
         self._kind_of = kinds
@@ -63,7 +63,7 @@ class BatchingStore(AsyncForwardingStore):
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self, verb: Verb[A]) -> A:
-        """Carry out a verb, with others of its kind that come at the same time."""
+        """Run a verb, merged with others of its kind that come at the same time."""
         kind = self._kind_of(verb)
         if kind is None:
             return await self.store.run(verb)
@@ -87,14 +87,14 @@ class BatchingStore(AsyncForwardingStore):
         await self.store.close()
 
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Have it done by a task of its own, which `close` waits for."""
+        """Run the work in a task of its own, which `close` waits for."""
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
     def give_back(self, verb: Verb[Any], answer: Any) -> None:
-        """Messages that were leased for nobody: others may have them at once."""
+        """Release messages whose caller has gone, so that other receivers can have them at once."""
         if isinstance(verb, Receive) and answer.deliveries:
             receipts = tuple(delivery.receipt for delivery in answer.deliveries)
             self.start(self._release(Release(verb.queue, receipts)))
@@ -104,7 +104,7 @@ class BatchingStore(AsyncForwardingStore):
             await self.run(verb)
 
     def forget(self, key: Key) -> None:
-        """The batcher is empty."""
+        """Remove a batcher that is empty."""
         del self._batchers[key]
 
 
@@ -120,10 +120,10 @@ class VerbBatcher:
         self._batcher: Batcher[Asked] = Batcher(self._next, self._end, front.start)
         self.ask = self._batcher.add
         self._some_ask_again = False
-        """Some of the last batch ask again."""
+        """Some callers of the last batch were put back to ask again."""
 
     async def _next(self, pending: deque[Asked]) -> None:
-        """One batch."""
+        """Carry out one batch."""
         batch = self._take(pending)
         if not batch:
             return
@@ -133,7 +133,7 @@ class VerbBatcher:
             await gather(pending, len(batch))
 
     def _end(self, pending: deque[Asked], error: BaseException | None) -> None:
-        """Nobody waits for a batch, unless there was a bug: then nobody may wait for ever."""
+        """Fail calls that are left after a bug, so that no caller waits for ever."""
         for asked in pending:
             _fail(asked, error or asyncio.CancelledError())
         self._front.forget(self._key)
@@ -152,7 +152,7 @@ class VerbBatcher:
         return taken
 
     async def _carry_out(self, asked: Sequence[Asked], splits: int) -> None:
-        """One verb for all. Where that is refused or wrong, each finds out alone."""
+        """Run one verb for all. If it is refused or wrong, run each alone."""
         if len(asked) == 1:
             await self._alone(asked[0])
             return
@@ -172,7 +172,7 @@ class VerbBatcher:
                 _fail(one, error)
 
     def _share(self, asked: Sequence[Asked], answer: Any, parts: Sequence[Any]) -> None:
-        """To each its part. A receive for which nothing was left while others got something asks
+        """Give each caller its part. A receive that got nothing while others got something asks
         again: there may be more now, and only an empty answer says when something is due.
         """
         again: list[Asked] = []
@@ -188,7 +188,7 @@ class VerbBatcher:
         self._some_ask_again = bool(again)
 
     async def _without_channel(self, full: str, asked: Sequence[Asked], splits: int) -> None:
-        """A channel is full: sends to it go one by one, and delay no others."""
+        """Handle a full channel: run the sends to it one by one, without delaying the others."""
         apart = [one for one in asked if full in channels_of(one[0])]
         others = [one for one in asked if full not in channels_of(one[0])]
         self._set_apart(apart)

@@ -22,7 +22,7 @@ from turnabout.words.verbs import Receive, Verb
 A = TypeVar("A")
 
 ANSWER_BYTES = 100 * 1024 * 1024
-"""Of payloads and states in one answer: a hundred messages of the usual limit."""
+"""Bytes of payloads and states in one answer: a hundred messages of the usual limit."""
 
 
 class BoundedAnswers(AsyncForwardingStore):
@@ -42,7 +42,7 @@ class BoundedAnswers(AsyncForwardingStore):
         self._portion_max = self._room // message_bytes
 
     async def run(self, verb: Verb[A]) -> A:
-        """As the store's. Raises: Busy where there is no room for its answer."""
+        """Run a verb. Raises: Busy if there is no room for its answer."""
         told: Verb[Any] = verb
         if isinstance(told, Receive):
             return cast("A", await self._receive(told))
@@ -75,7 +75,7 @@ class BoundedAnswers(AsyncForwardingStore):
         return Received(taken, turn=turn, acked=acked)
 
     async def _portion(self, verb: Receive, most: int) -> tuple[Received, int]:
-        """As many as are asked for, or as there is room for, and how many that was."""
+        """Receive the messages asked for, or as many as have room; also returns that number."""
         size = self._message_bytes
         namespace = namespace_of(verb.queue)
         async with self._answers.asking(
@@ -90,7 +90,7 @@ class BoundedAnswers(AsyncForwardingStore):
     async def run_transaction(
         self, verbs: Sequence[Verb[Any]], *, all_or_none: bool = False
     ) -> list[Any]:
-        """As the store's; receives share one portion, as their transaction cannot go on later."""
+        """Run verbs in one transaction; receives share one portion, as it cannot go on later."""
         wanted = sum(verb.max_messages for verb in verbs if isinstance(verb, Receive))
         wanted = min(wanted, self._portion_max) * self._message_bytes
         lists = min(sum(map(_room_of, verbs)), self._answers.most)
@@ -118,7 +118,7 @@ def _room_of(verb: Verb[Any]) -> int:
 
 
 def _namespace_of(*verbs: Verb[Any]) -> str:
-    """In which these verbs are, which are all of one namespace."""
+    """The one namespace of these verbs."""
     for verb in verbs:
         queue: str | None = getattr(verb, "queue", None)
         if queue is not None:

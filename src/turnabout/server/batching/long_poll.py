@@ -37,7 +37,7 @@ Gone = Callable[[], Awaitable[bool]]
 YOUNG_SECONDS = 0.1
 """A request this recent is assumed to be connected."""
 CHECK_SECONDS = 5.0
-"""Between two checks that the client of a waiter is still there."""
+"""Time between two checks that the client of a waiter is still connected."""
 NOTHING = Received(())
 
 
@@ -52,11 +52,11 @@ class WaitingClient:
         self.ends = asyncio.timeout(None)
 
     def end(self) -> None:
-        """It waits no longer, and gets nothing."""
+        """Stop waiting, without messages."""
         self.ends.reschedule(0.0)
 
     async def is_gone(self, now: float) -> bool:
-        """Whether the client has hung up; hardly within the first moments, so not asked then."""
+        """Whether the client has hung up; assumed not to have in its first moments."""
         if self.gone is None or now - self.asked_at < YOUNG_SECONDS:
             return False
         self.checked_at = now
@@ -70,7 +70,7 @@ class LongPoll:
     """All receives of one server."""
 
     def __init__(self, store: AsyncStore, admission: Admission | None = None) -> None:
-        """`admission` says who may look, and wait."""
+        """`admission` decides which requests may look, and wait."""
         self.store = store
         self._shared = Shared(store)
         self.maintenance = Maintenance(self._shared)
@@ -150,7 +150,7 @@ class LongPoll:
             self._guard.cancel()
 
     def give_back(self, queue: str, deliveries: Sequence[Delivery]) -> None:
-        """Messages that were leased for nobody: others may have them at once."""
+        """Release messages whose client has gone, so that others can have them at once."""
         if deliveries:
             receipts = tuple(delivery.receipt for delivery in deliveries)
             self._start(self._release(Release(queue, receipts)))
@@ -165,7 +165,7 @@ class LongPoll:
             await self.store.run(verb)
 
     async def _watch(self) -> None:
-        """While anybody waits: drop clients that have gone."""
+        """Drop clients that have gone, as long as there are waiters."""
         try:
             while self._waiting:
                 await asyncio.sleep(CHECK_SECONDS / 5)
@@ -192,7 +192,7 @@ class TurnKeeper(AsyncForwardingStore):
         self._maintenance = maintenance
 
     async def run(self, verb: Verb[A]) -> A:
-        """Carry out a verb."""
+        """Run a verb; a receive uses the server's turn, and tells maintenance its queue."""
         if not isinstance(verb, Receive):
             return await self._store.run(verb)
         self._maintenance.upkeep.received_from(verb.queue)
@@ -200,19 +200,19 @@ class TurnKeeper(AsyncForwardingStore):
 
 
 class GroupSource(StoreSource):
-    """Looks for a group, merged with those of others."""
+    """Looks for a group, merged with looks for other groups."""
 
     def __init__(self, shared: Shared, verb: Receive, looks: AsyncStore) -> None:
         super().__init__(shared, verb)
         self._looks = looks
 
     async def lease(self, most: int) -> tuple[Sequence[Delivery], int | None]:
-        """As `ReceiveSource.lease`."""
+        """Like `ReceiveSource.lease`."""
         received = await self._looks.run(replace(self._verb, max_messages=most))
         return received.deliveries, received.retry_after_ms
 
     async def wait(self, seen: int, seconds: float) -> None:
-        """As `ReceiveSource.wait`; schedules are fired by `maintenance`."""
+        """Like `ReceiveSource.wait`; schedules are fired by `maintenance`."""
         await self._shared.store.wait(self._verb.queue, seen, seconds, Change.READY)
 
 

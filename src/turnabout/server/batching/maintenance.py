@@ -1,9 +1,8 @@
-"""What a server does by itself: it maintains queues, fires schedules that are due, and takes the
-steps of redrives.
+"""A server's background work: maintaining queues, firing due schedules, and the steps of redrives.
 
-A receive over a library's connection does this on the way. A server does it beside, so that no
-client waits for it, and even while nobody receives: schedules and queues in which something is due
-are looked for once a second.
+A receive over a library's connection does this on the way. A server does it separately, so that no
+client waits for it, and even without receivers: once a second it looks for due schedules and for
+queues with due work.
 """
 
 from __future__ import annotations
@@ -26,19 +25,19 @@ from turnabout.words.schedules import ScheduleEntry
 from turnabout.words.verbs import RedriveList, RedriveStep, ScheduleList, Send, Verb
 
 PAUSE_SECONDS = 0.05
-"""Between two steps, at least."""
+"""Minimum pause between two steps."""
 FIRE_SECONDS = 0.5
-"""Of each second, for schedules that are due; where these are many, namespaces take turns."""
+"""Share of each second for due schedules; if there are many, namespaces take turns."""
 FIRES_MAX = 100
-"""Schedules in one look."""
+"""Schedules read in one look."""
 FIRES_BYTES = 8 * 1024 * 1024
-"""Of their payloads."""
+"""Payload bytes of schedules read in one look."""
 REDRIVES_MAX = 100
-"""At once; the others take a step with each maintenance of their queue."""
+"""Redrives in progress; any others take a step with each maintenance of their queue."""
 
 
 class Room(Protocol):
-    """What bounds a namespace's sends, as `NamespaceUsage`."""
+    """A bound on a namespace's sends, such as `NamespaceUsage`."""
 
     def room(self, verbs: Sequence[Verb[Any]]) -> AbstractAsyncContextManager[list[Any]]:
         """A block in which these are carried out. Raises: QuotaExceeded."""
@@ -46,7 +45,7 @@ class Room(Protocol):
 
 
 UsageOf = Callable[[str], Awaitable[Room | None]]
-"""Of a namespace; None: nothing bounds it."""
+"""The bound of a namespace; None: unlimited."""
 
 
 async def _not_limited(_: str) -> None:
@@ -54,13 +53,13 @@ async def _not_limited(_: str) -> None:
 
 
 class Maintenance:
-    """One for a server; its memory is bounded by the queues that there are."""
+    """Maintains all queues of one server; uses memory only in proportion to their number."""
 
     def __init__(self, shared: Shared) -> None:
-        """`shared`: of the receives, which maintain on their way, too."""
+        """`shared`: the state of the receives, which do maintenance on their way, too."""
         self._shared = shared
         self.usage_of: UsageOf = _not_limited
-        """Who knows what bounds a namespace says so here."""
+        """Finds the bound on a namespace's sends; set by the server."""
         self.upkeep = Upkeep(shared)
         self._redrives_at = 0.0
         self._redrives: dict[int, Redrive] = {}
@@ -68,17 +67,17 @@ class Maintenance:
 
     @property
     def failing(self) -> int:
-        """How many queues cannot be maintained."""
+        """The number of queues that cannot be maintained."""
         return len(self._shared.rounds.failing)
 
     def saw(self, redrive: Redrive) -> None:
-        """It is taken to its end here, if it runs."""
+        """Take a running redrive on, and finish it here."""
         if redrive.state == "running" and len(self._redrives) < REDRIVES_MAX:
             self._redrives[redrive.id] = redrive
             self._has_redrives.set()
 
     async def run_redrives(self) -> None:
-        """A step of each in turn, for half of the time at most: the other half is the requests'."""
+        """Advance each redrive in turn, for half of the time at most: requests get the rest."""
         while True:
             await self._has_redrives.wait()
             began = time.monotonic()
@@ -104,7 +103,7 @@ class Maintenance:
         return after.moved - before.moved
 
     async def run(self) -> None:
-        """From the start of the server to its end."""
+        """Take a step each second, until the server ends."""
         pause = MAINTAIN_SECONDS
         while True:
             await asyncio.sleep(pause)

@@ -1,8 +1,8 @@
-"""How some verbs of one kind become one verb, and its answer their answers. Pure.
+"""Merging several verbs of one kind into one, and splitting its answer for their callers. Pure.
 
-Merged is only what comes to the same as one after the other, in the order of asking. So a batch
-names no message twice, and a send with a dedup key stays by itself: its key may be locked by
-somebody's open transaction, which the others must not wait for.
+Verbs are merged only if the result is the same as running them one by one, in the order of asking.
+So a batch names no message twice, and a send with a dedup key stays by itself: its key may be
+locked by an open transaction, which the others must not wait for.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from turnabout.words.value import replace
 from turnabout.words.verb import Items
 
 MESSAGES_MAX = 1_000
-"""In one merged verb; a verb that has more goes by itself."""
+"""Most messages in one merged verb; a larger verb is not merged."""
 BYTES_MAX = 4 * 1024 * 1024
-"""Of payloads, states, results and errors in one merged verb."""
+"""Bytes of payloads, states, results and errors in one merged verb."""
 
 Key = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Mergeable:
-    """How verbs of one kind are merged."""
+    """The way to merge verbs of one kind."""
 
     key: Callable[[Any], Key]
-    """Verbs of one key can become one."""
+    """Verbs with equal keys may be merged."""
     count: Callable[[Any], int]
-    """How many messages it is about."""
+    """The number of messages in a verb."""
     ids: Callable[[Any], Sequence[int]] | None
-    """The messages that it names; None: it names none."""
+    """The ids of the messages that a verb names; None: it names none."""
     merge: Callable[[Sequence[Any]], v.Verb[Any]]
     cut: Callable[[Sequence[Any], Any], list[Any]]
-    """Of the verbs and the merged one's answer: their answers."""
+    """Splits the answer of a merged verb into the answers of its verbs."""
 
 
 class VerbBatch:
@@ -77,7 +77,7 @@ class VerbBatch:
 
 
 def kind_of(verb: v.Verb[Any]) -> Mergeable | None:
-    """The kind of a verb that may be merged with others; None: it goes by itself."""
+    """The way to merge a verb with others; None: it is not merged."""
     kind = _KINDS.get(type(verb))
     if kind is None or not kind.count(verb):
         return None
@@ -109,7 +109,7 @@ def _merge_receives(verbs: Sequence[v.Receive]) -> v.Receive:
 
 
 def _cut_received(verbs: Sequence[v.Receive], received: Received) -> list[Received]:
-    """In the order of turns, so that each part goes on where the one before it ended."""
+    """Sort deliveries by turn, so that each part goes on where the one before it ended."""
     deliveries, _ = in_turn(received.deliveries, verbs[0].turn)
     return _cut_in_turn(verbs, replace(received, deliveries=deliveries))
 
@@ -187,7 +187,7 @@ def _receives(cut: Callable[[Sequence[Any], Any], list[Any]]) -> Mergeable:
 
 
 LOOKS = _receives(_cut_in_turn)
-"""Receives that leave the turn to the server, and get what comes in turn already."""
+"""Receives that leave the turn to the server; their deliveries are sorted by turn already."""
 _KINDS: dict[type[Any], Mergeable] = {
     **{verb: _kind(verb) for verb in v.VOCABULARY if verb.merges and verb.items is not None},
     v.Receive: _receives(_cut_received),

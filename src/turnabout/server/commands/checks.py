@@ -1,4 +1,4 @@
-"""What `doctor` asks of namespaces and tokens: counts, by the `doctor.sql` of each store."""
+"""Checks of namespaces and tokens for `doctor`: counts, by the `doctor.sql` of each store."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from turnabout.words.value import Value, replace
 
 
 class NamespaceRow(Value):
-    """A namespace, its quotas, and what is in it. bytes: None unless they were measured."""
+    """A namespace, its quotas, and its contents. bytes: None unless they were measured."""
 
     name: str
     max_messages: int | None
@@ -34,7 +34,7 @@ class NamespaceRow(Value):
 
 
 def _of(used: str, most: str) -> Callable[[NamespaceRow], str]:
-    """How much of how much."""
+    """A column that shows an amount and its limit."""
 
     def tell(one: NamespaceRow) -> str:
         text, limit = _show.cell(one, used, _show.count), getattr(one, most)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from turnabout import Turnabout
 
 UNNAMED = "(unnamed)"
-"""How the namespace of queues without one is shown."""
+"""Text shown for queues without a namespace."""
 
 
 def open_database(app: App, *, create: bool = False) -> Turnabout:
@@ -32,5 +32,5 @@ def namespace_given(text: str | None) -> str:
 
 
 def shown_namespace(name: str) -> str:
-    """As people see it."""
+    """A namespace's name as text for people."""
     return _show.clean(name) if name else UNNAMED

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 VARIABLES = "TURNABOUT_SERVE_"
 ALSO = {"port": ["PORT"]}
-"""Variables of others: where a platform runs the server, it says the port so."""
+"""Variables set by platforms: many pass the port in this one."""
 _FILE = "turnabout.serve.file"
 
 
@@ -42,7 +42,7 @@ class Setting(click.Option):
         self.envvar = [VARIABLES + self.key.upper(), *ALSO.get(self.key, ())]
 
     def source(self, context: click.Context) -> str:
-        """Where its value comes from, for an error; nothing if it stands in the command."""
+        """The origin of a value, as part of an error; empty for one on the command line."""
         match context.get_parameter_source(self.name or ""):
             case ParameterSource.ENVIRONMENT:
                 found = next(name for name in self.envvar or () if os.environ.get(name))
@@ -53,7 +53,7 @@ class Setting(click.Option):
                 return ""
 
     def process_value(self, ctx: click.Context, value: Any) -> Any:
-        """As click's, with the source in the error."""
+        """Process a value like click; an error also names the value's origin."""
         try:
             return super().process_value(ctx, value)
         except click.BadParameter as error:

@@ -1,4 +1,4 @@
-"""`token`: who may use a server."""
+"""`token`: access to a server."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def create(
 
 
 def _unseen(without: Sequence[QueueEntry], namespace: str) -> str:
-    """What surprises those who served the queues of a program before they had namespaces."""
+    """A warning that a token does not see queues made before there were namespaces."""
     if namespace == NO_NAMESPACE or not without:
         return ""
     return (

@@ -1,1 +1,1 @@
-"""HTTP itself: connections with deadlines, who may call at all, logs, spans, how answers leave."""
+"""HTTP: connections with deadlines, access by host and origin, logs, spans, writing of answers."""

@@ -31,7 +31,7 @@ does not flood its disk.
 
 _PROCESS = os.urandom(4).hex().encode()
 _NUMBER = itertools.count(1)
-"""Ids that no two requests of a day share; nobody has to be unable to guess one."""
+"""Numbers that make request ids unique for a day; they may be guessed."""
 _SANE = re.compile(rb"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _FAILED = (
     b'{"error":{"code":"internal","message":"a bug of the server: its log says more, '
@@ -107,7 +107,7 @@ class AccessLog:
             access.log(level, "%s %s", scope["method"][:10], shown_path(scope["path"]), extra=extra)
 
     def _has_room(self) -> bool:
-        """Whether one more line may be written; it tells of those that were not."""
+        """Whether one more line may be written; logs how many were not."""
         if self._lines.take(self._clock()):
             self._left_out += 1
             return False

@@ -1,6 +1,6 @@
 """Answers in gzip, for clients that take it, where it pays: whole bodies of more than a packet.
 
-What is written bit by bit (deliveries, which are watched on their way) goes as it is.
+Answers written in pieces (deliveries, whose client is watched meanwhile) are not compressed.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import zlib
 from starlette.types import Message, Send
 
 PAYS_BYTES = 1_400
-"""What is smaller goes in one packet anyway."""
+"""Smallest body that is compressed: any smaller one fits into one packet anyway."""
 LARGE_BYTES = 64 * 1024
-"""What is larger is done by a thread."""
+"""Size above which a thread compresses the body."""
 LEVEL = 1
 """JSON shrinks to a fifth at the least effort, and to little less at the most."""
 _GZIP = 31
@@ -21,7 +21,7 @@ _PLAIN = b"image/"
 
 
 def takes_gzip(accepted: bytes) -> bool:
-    """Whether an `Accept-Encoding` says so."""
+    """Whether an `Accept-Encoding` accepts gzip."""
     for one in accepted.lower().split(b","):
         name, _, weight = one.strip().partition(b";")
         if name.strip() in (b"gzip", b"*"):

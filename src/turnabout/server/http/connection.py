@@ -1,8 +1,8 @@
-"""A connection that nobody can hold for ever: HTTP/1.1 by httptools' parser, with deadlines.
+"""A connection that no client can hold for ever: HTTP/1.1 by httptools' parser, with deadlines.
 
-A connection is always in one phase, and each phase but `RUNNING`, which is ours, ends by itself.
-What is refused here, before there is a request, is answered and then read to its end for a
-moment: closing at once would reset the connection, and take the answer along.
+A connection is always in one phase, and each phase but `RUNNING`, which is ours, ends by itself. A
+refusal before there is a request is answered, and then the input is read for a moment: closing at
+once would reset the connection, and the answer would be lost.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from turnabout.server.http.exchange import HttpExchange
 from turnabout.server.http.refusals import Refusal
 
 LINGER_SECONDS = 2.0
-"""For a client to send the rest of what is refused already, and to take the answer."""
+"""Time for a client to send the rest of a refused request, and to read the answer."""
 PIPELINE_MAX = 100
 """Requests that a client may send ahead on one connection."""
 FRAME_BYTES = 6
-"""Of a chunk's frame, for each byte in it: none is longer that says nothing else."""
+"""Allowed framing for each byte in a chunk: no frame without extensions is longer."""
 NEVER = math.inf
 
 
 class ConnectionPhase(Enum):
-    """What a connection waits for."""
+    """The event that a connection waits for."""
 
     IDLE = "idle_seconds"
     HEAD = "head_seconds"
@@ -38,11 +38,11 @@ class ConnectionPhase(Enum):
     RUNNING = "running"
     """The whole request is here; its answer is not."""
     LEAVING = "leaving"
-    """Nothing more is read for a purpose; what was written may still be taken."""
+    """Input is discarded; the client may still read the response."""
 
 
 class ClientConnection(asyncio.Protocol):
-    """One connection, with its phase and the time when that ends."""
+    """A client's connection, its phase and the deadline of that."""
 
     transport: asyncio.Transport
 
@@ -56,11 +56,11 @@ class ClientConnection(asyncio.Protocol):
         self.deadline = NEVER
         self.write_deadline = NEVER
         self.writable: asyncio.Event | None = None
-        """Set when the client has taken what was written; None: there is room."""
+        """Set when the client has read the output; None: there is room for more."""
         self._exchanges: deque[HttpExchange] = deque()
-        """Those without a whole answer; the first is the app's, the others wait for their turn."""
+        """Requests not fully answered; the first is with the app, the others are queued."""
         self._newest: HttpExchange | None = None
-        """The one whose body comes now, or came last."""
+        """The request whose body is being read, or was read last."""
         self._url = b""
         self._headers: list[tuple[bytes, bytes]] = []
         self._body_until = NEVER
@@ -70,13 +70,13 @@ class ClientConnection(asyncio.Protocol):
         """
         self._header_bytes = 0
         self._holder = ""
-        """Whose place it has: its namespace's, or its address's while nobody has shown a token."""
+        """The holder of its place: a namespace, or an address until a token was shown."""
         self._is_silent = True
         """The client has not sent anything yet."""
         self._is_paused = False
-        """Nothing is read: the app has to take a body first, or to answer."""
+        """Reading is paused until the app has taken a body, or answers."""
         self._owes = False
-        """Leaving, but requests that came before are answered first."""
+        """Leaving, but earlier requests are answered first."""
 
     # --- the transport's side -------------------------------------------------------------------
 
@@ -97,7 +97,7 @@ class ClientConnection(asyncio.Protocol):
             self._refuse(Refusal(503, "busy", "max_connections", f"this server has {text}"))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nothing is left to look after; what has not begun never will."""
+        """Clean up; queued requests are dropped."""
         self.reaper.connections.discard(self)
         self.reaper.places.give(self._holder, self.give_way)
         for exchange in self._exchanges:
@@ -136,20 +136,20 @@ class ClientConnection(asyncio.Protocol):
         self.writable = asyncio.Event()
 
     def resume_writing(self) -> None:
-        """It took it."""
+        """Go on writing: the send buffer has drained."""
         self.write_deadline = NEVER
         if self.writable is not None:
             self.writable.set()
             self.writable = None
 
     def pause_reading(self) -> None:
-        """Read nothing until the app has taken what is here."""
+        """Stop reading until the app has taken the input so far."""
         if not self._is_paused:
             self._is_paused = True
             self.transport.pause_reading()
 
     def resume_reading(self) -> None:
-        """Read on."""
+        """Read again after `pause_reading`."""
         if self._is_paused:
             self._is_paused = False
             self.transport.resume_reading()
@@ -162,7 +162,7 @@ class ClientConnection(asyncio.Protocol):
             self._holder = namespace
 
     def give_way(self) -> bool:
-        """Leave, so that others can come; False: there is a request, which is answered first."""
+        """Leave, to make room for other connections; False: a request has to be answered first."""
         if self._exchanges or self.phase not in {ConnectionPhase.IDLE, ConnectionPhase.HEAD}:
             return False
         self.cut("max_connections")
@@ -193,7 +193,7 @@ class ClientConnection(asyncio.Protocol):
         self._header_bytes += len(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """One header. Those behind the body (trailers) are ignored."""
+        """Add one header. Those behind the body (trailers) are ignored."""
         if self.phase is not ConnectionPhase.HEAD:
             return
         self._header_bytes += len(name) + len(value) + 4
@@ -230,7 +230,7 @@ class ClientConnection(asyncio.Protocol):
         )
 
     def _exchange(self) -> HttpExchange:
-        """The request whose head is whole. Raises whatever, where its target is not a path."""
+        """The request whose head is complete. Raises any error if its target is not a path."""
         url = httptools.parse_url(self._url)
         path = url.path.decode("ascii")
         if url.host:  # the absolute form, whose host is the one that counts (RFC 9112, 3.2.2)
@@ -264,7 +264,7 @@ class ClientConnection(asyncio.Protocol):
             self._newest.arrived(body)
 
     def on_message_complete(self) -> None:
-        """The request is whole."""
+        """The request is complete."""
         if self.parser.should_upgrade() or self._newest is None:
             return
         if self._newest.is_answered:
@@ -336,7 +336,7 @@ class ClientConnection(asyncio.Protocol):
         self.deadline = self.loop.time() + seconds
 
     def _feed(self, data: bytes) -> None:
-        """Raises: Refusal, for whatever the parser doesn't like."""
+        """Raises: Refusal for anything that the parser rejects."""
         while True:
             try:
                 self.parser.feed_data(data)
@@ -351,8 +351,8 @@ class ClientConnection(asyncio.Protocol):
                 return
 
     def _without_upgrade(self, rest: bytes) -> bytes:
-        """Some clients ask for HTTP/2 with every first request. The answer is no, but the parser
-        takes it for a yes and gives the body up: it begins again, and does not see the wish.
+        """The input without `Upgrade`, for a new parser. Some clients ask for HTTP/2 with every
+        first request. We ignore that, but httptools stops parsing at it.
         """
         method, version = self.parser.get_method(), self.parser.get_http_version().encode()
         head = [b"%s %s HTTP/%s" % (method, self._url, version)]

@@ -33,7 +33,7 @@ class WatchedConnection(Protocol):
 
 
 class ConnectionReaper:
-    """The connections of a server and the requests that run, with what they share."""
+    """The connections of a server, its running requests, and the state that they share."""
 
     def __init__(self, app: ASGIApp, options: ServerOptions, counts: ServerCounts) -> None:
         self.app = app
@@ -46,7 +46,7 @@ class ConnectionReaper:
         self._begun = 0
         """Requests that have begun in this round of the loop."""
         self._waiting: dict[str, deque[Coroutine[Any, Any, None]]] = {}
-        """Those that begin in the next ones, by holder, in turn."""
+        """Requests that begin in the next rounds of the loop, by holder, in turn."""
         self.date_line = _date_line()
         """The header `date` of the answers, renewed with each look."""
         shortest = min(
@@ -60,8 +60,8 @@ class ConnectionReaper:
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self, holder: str, work: Coroutine[Any, Any, None]) -> None:
-        """Have a request answered, by a task of its own. So that those of one holder do not keep
-        the loop from others, few begin in one round of the loop, of all holders in turn.
+        """Answer a request in a task of its own. Few begin in one round of the loop, of all holders
+        in turn, so that one holder's requests do not keep the loop from others.
         """
         if self._begun < STARTS:
             self._begin(work)
@@ -88,7 +88,7 @@ class ConnectionReaper:
                 waiting[holder] = line  # behind the others
 
     def look(self) -> None:
-        """End what is overdue, now and from now on, in the running loop."""
+        """End overdue connections, now and periodically, in the running loop."""
         loop = asyncio.get_running_loop()
         now = loop.time()
         self.date_line = _date_line()
@@ -98,7 +98,7 @@ class ConnectionReaper:
         self._timer = loop.call_later(self._every, self.look)
 
     def stop(self) -> None:
-        """Look no more, and end what is left."""
+        """Stop looking, and end all remaining connections and requests."""
         if self._timer is not None:
             self._timer.cancel()
         for connection in list(self.connections):

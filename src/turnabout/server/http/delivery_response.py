@@ -1,7 +1,7 @@
 """Messages on their way to a client: if it has gone by then, they are released for others.
 
-What slips through is leased until its lease runs out: a client that goes when all is in the hands
-of the system, here or there.
+One gap remains: the client may go when the system, here or there, has all of the answer; then the
+messages stay leased until their leases run out.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ async def deliver(
     received: Received,
     pieces: Iterable[bytes],
 ) -> None:
-    """Answer with these messages; if the client has gone, as far as can be seen here, release them.
+    """Answer with these messages; release them if the client is seen to have gone.
 
-    Uncharged: nobody has seen them. `pieces`: of the body.
+    They are not charged, as no receiver has seen them. `pieces`: parts of the body.
     """
     if not received.deliveries:
         await answer(request, b"".join(pieces))
@@ -50,7 +50,7 @@ class DeliveryResponse(Response):
         self._what = caller, queue, received, pieces
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer."""
+        """Write the answer."""
         await deliver(Request(scope, receive, send), *self._what)
 
 
@@ -61,7 +61,7 @@ async def answer(request: Request, body: bytes, status: int = 200) -> None:
 
 
 async def has_gone(request: Request) -> bool:
-    """As `is_disconnected`, at a hundredth of its price where our own connections run the app."""
+    """Like `is_disconnected`, at a hundredth of its cost on our own connections."""
     says: Callable[[], bool] | None = request.scope.get("extensions", {}).get(GONE)
     return await request.is_disconnected() if says is None else says()
 
@@ -69,8 +69,8 @@ async def has_gone(request: Request) -> bool:
 async def answer_in_pieces(
     request: Request, caller: AuthorizedStore, size: int, pieces: Iterable[bytes]
 ) -> bool:
-    """Answer with JSON of more than a piece; False: the client has gone meanwhile. `size`: of what
-    the pieces are made of, which is in memory until the last of them is written.
+    """Answer with JSON of more than a piece; False: the client has gone meanwhile. `size`: bytes of
+    the data behind the pieces, which is in memory until the last of them is written.
     """
     send = request._send
     cut = request.scope.get("extensions", {}).get(CUT)

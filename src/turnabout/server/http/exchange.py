@@ -1,4 +1,4 @@
-"""One request on a connection, and its answer: what the app calls `scope`, `receive` and `send`."""
+"""One request on a connection, and its answer: ASGI's `scope`, `receive` and `send`."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from turnabout.server.http.connection_reaper import ConnectionReaper
 from turnabout.server.http.logs import told
 
 HIGH_WATER_BYTES = 64 * 1024
-"""Of a body that the app has not asked for yet: no more is read meanwhile."""
+"""Body bytes that the app has not asked for, above which reading stops."""
 GONE = "turnabout.gone"
-"""In `scope["extensions"]`: a function that says at once whether the client has gone."""
+"""Key in `scope["extensions"]` of a function that says at once whether the client has gone."""
 BELONGS = "turnabout.belongs"
-"""The same: a function that is told in which namespace the request is."""
+"""Key of a function to call with the request's namespace."""
 CUT = "turnabout.cut"
-"""The same: a function that ends the connection, and counts that for the limit it is told."""
+"""Key of a function that ends the connection; it counts that for the limit it is given."""
 PIECE_BYTES = 64 * 1024
-"""As much of an answer is given to the system at once, so that what waits is not copied."""
+"""Bytes of an answer given to the system at once, so that pending output is not copied."""
 _STATUS_LINES = {
     status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus
 }
@@ -38,10 +38,10 @@ class ExchangeConnection(Protocol):
     writable: asyncio.Event | None
 
     def pause_reading(self) -> None:
-        """Read nothing until the app has taken what is here."""
+        """Stop reading until the app has taken the input so far."""
 
     def resume_reading(self) -> None:
-        """Read on."""
+        """Read again after `pause_reading`."""
 
     def belongs_to(self, namespace: str) -> None:
         """A request has shown whose the connection is."""
@@ -50,10 +50,10 @@ class ExchangeConnection(Protocol):
         """The last answer is written: close, unless the client still sends."""
 
     def cut(self, limit: str) -> None:
-        """End it at once."""
+        """End the connection at once."""
 
     def answered(self, exchange: HttpExchange) -> None:
-        """The answer is written."""
+        """Note that the answer is written."""
 
 
 class HttpExchange:
@@ -77,7 +77,7 @@ class HttpExchange:
         """All of the body is here."""
         self.is_started = self.is_answered = False
         self._arrived = asyncio.Event()
-        """There is something for `receive` to tell."""
+        """Set when `receive` has something to return."""
         self._body = bytearray()
         self._chunked = False
         self._left: int | None = None
@@ -89,7 +89,7 @@ class HttpExchange:
         }
 
     async def run(self) -> None:
-        """Have the app answer."""
+        """Run the app for this request."""
         try:
             await self._connection.app(self.scope, self.receive, self.send)
         except Exception as error:  # noqa: BLE001 - the app's layers answer; this is one of them
@@ -107,12 +107,12 @@ class HttpExchange:
         self._arrived.set()
 
     def is_complete(self) -> None:
-        """The body is."""
+        """Mark the body as complete."""
         self.is_whole = True
         self._arrived.set()
 
     def disconnect(self) -> None:
-        """Nobody waits for the answer any more."""
+        """Note that the client has gone."""
         self.disconnected = True
         self._arrived.set()
 

@@ -1,7 +1,7 @@
-"""The client's own address, from the headers of proxies that the server was told to believe.
+"""The client's own address, from the headers of proxies that the server was told to trust.
 
-A proxy adds the address of its client at the right of `X-Forwarded-For`; what stands further left
-was said by that client. So the list is read from the right, as far as those who speak are trusted.
+A proxy adds the address of its client at the right of `X-Forwarded-For`; anything further left was
+sent by that client. So the list is read from the right, up to the first untrusted address.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The server's log: lines of text or of JSON, through the standard library's logging.
 
 No secrets and no payloads, at any level. So exceptions are shown as their classes and the places
-they came through; their texts may quote what a client or a database said. As a second net, whatever
+they came through; their texts may quote a client or a database. As a second net, anything that
 looks like a token or like a password in a URL is cut out of each line.
 """
 
@@ -23,7 +23,7 @@ _PASSWORD = re.compile(
     r"(://[^\s:/@]*:)[^\s@]*@|([a-z_]*(?:password|secret)=)[^\s&'\"]+", re.IGNORECASE
 )
 _PLAIN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
-"""Attributes that each record has; the others came by `extra=`."""
+"""Attributes that every record has; any other came through `extra=`."""
 
 
 def scrubbed(text: str) -> str:
@@ -69,7 +69,7 @@ class TextFormatter(_Formatter):
     """`2026-01-31T12:00:00.123Z INFO turnabout.server.access POST /v1/… status=200 …`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line, and the places of an exception below it."""
+        """A record as one line; the places of an exception follow below it."""
         parts = [_instant(record.created), record.levelname, record.name, self._text(record)]
         parts += [f"{name}={_word(value)}" for name, value in self._extra(record).items()]
         line = " ".join(parts).replace("\r", "\\r").replace("\n", "\\n")
@@ -78,10 +78,10 @@ class TextFormatter(_Formatter):
 
 
 class JsonFormatter(_Formatter):
-    """A line an object: `time`, `level`, `logger`, `message`, what else is known, `exception`."""
+    """One JSON object a line: `time`, `level`, `logger`, `message`, extra fields, `exception`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line."""
+        """A record as one line of JSON."""
         document = {
             "time": _instant(record.created),
             "level": record.levelname.lower(),

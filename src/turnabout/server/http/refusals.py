@@ -17,7 +17,7 @@ class Refusal(Exception):
         self.status, self.code, self.limit, self.message = status, code, limit, message
 
     def answer(self) -> tuple[Headers, bytes]:
-        """Headers and body. One that may be repeated says when."""
+        """Headers and body; a refusal that may be retried says when."""
         seconds = RETRY_AFTER_SECONDS if self.status == 503 else None
         may = seconds is not None
         _, body = plain_error(self.code, self.message, retryable=may, retry_after_seconds=seconds)

@@ -1,8 +1,8 @@
-"""What a request has to be before any API sees it; and headers that every answer has.
+"""Checks of a request before any API sees it; and headers that every answer has.
 
-Its Host is one of ours, so that no page can reach a loopback server by a name of its own (DNS
-rebinding). It comes from no web page but ours and those that were allowed, as a browser sends what
-any page tells it to. Its body is not too large, and there is room.
+Its Host must be one of ours, so that no page can reach a loopback server by a name of its own (DNS
+rebinding). It must not come from a web page other than ours and those allowed, as a browser sends
+anything that a page tells it to. Its body must not be too large, and there must be room.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from turnabout.words.limits import shown
 ALWAYS = frozenset({"/livez", "/readyz"})
 """Asked by address, by machines, also of a full or closing server."""
 PAGES = ("/dashboard", "/web")
-"""What a link on another site may lead to; nothing happens by looking at it."""
+"""Paths that links on other sites may lead to; viewing them changes nothing."""
 HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
     (b"cache-control", b"no-store"),
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
 )
-"""Unless an API gives its own."""
+"""Default headers; an API may set its own."""
 SMALL_BYTES = 64 * 1024
-"""Of such a body nobody keeps account."""
+"""Largest body that is not counted."""
 _HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^:\[\]]*))(?::\d*)?")
 _KNOWN_MAX, _KNOWN_BYTES_MAX = 1_024, 256
 _HSTS = (b"strict-transport-security", b"max-age=31536000")
@@ -210,7 +210,7 @@ class RequestGuard:
 
 
 class _Body:
-    """The body of a request: one that is large, or whose length is not known before."""
+    """The body of a request, if it is large or of unknown length."""
 
     __slots__ = ("_guard", "_receive", "sender", "taken")
 
@@ -221,7 +221,7 @@ class _Body:
         self.taken = 0
 
     async def receive(self) -> Message:
-        """As the server's, counted."""
+        """Receive the next part of the body, and count it."""
         message = await self._receive()
         if message["type"] == "http.request":
             self._guard.take(self, len(message.get("body", b"")))
@@ -231,8 +231,8 @@ class _Body:
 def _read(
     scope: Scope,
 ) -> tuple[list[bytes], bytes | None, int, bool, tuple[bytes, bytes], bytes]:
-    """Of the headers: Host, Origin, the body's length and whether it is chunked, the site, and
-    which encodings are accepted.
+    """Read the headers: Host, Origin, the body's length and whether it is chunked, the site, and
+    the accepted encodings.
     """
     host: list[bytes] = []
     origin: bytes | None = None
@@ -266,13 +266,13 @@ def _read(
 
 
 def _namespace(scope: Scope) -> str:
-    """Whose answer it is."""
+    """The namespace whose answer it is."""
     caller = scope.get("state", {}).get("caller")
     return "" if caller is None else caller.namespace
 
 
 def _sender(scope: Scope) -> bytes | str:
-    """Whose body it is, before anybody has looked at the token."""
+    """The sender of a body, before its token was checked."""
     token = next((value for name, value in scope["headers"] if name == b"authorization"), None)
     return token or (scope.get("client") or ("",))[0]
 
@@ -296,7 +296,7 @@ def _with_ours(
 
 
 async def _preflight(scope: Scope, send: Send) -> None:
-    """A browser asks whether a page of an allowed origin may do what it wants: yes."""
+    """Allow the request that a browser asks about, for a page of an allowed origin."""
     headers = [*_CORS]
     for name, value in scope["headers"]:
         if name == b"access-control-request-headers":

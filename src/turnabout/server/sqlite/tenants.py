@@ -46,7 +46,7 @@ def namespace_list(
 
 
 def namespace_holdings(connection: Connection, verb: c.NamespaceHoldings, _now: int) -> c.Holdings:
-    """What a namespace keeps beside its messages."""
+    """Counts of a namespace's policies, schedules, and history."""
     parameters = {"namespace": verb.namespace}
 
     def found(step: str) -> Sequence[int]:
@@ -109,7 +109,7 @@ def token_list(connection: Connection, verb: c.TokenList, _now: int) -> tuple[c.
 
 
 def token_revoke(connection: Connection, verb: c.TokenRevoke, now: int) -> c.Token | None:
-    """End a token; one that has been revoked stays as it is."""
+    """End a token; an earlier revocation keeps its time."""
     connection.execute(statements("token_revoke")["revoke"], {"id": verb.id, "now": now})
     row = _find(connection, verb.id)
     return None if row is None else _token(row)

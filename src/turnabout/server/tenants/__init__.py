@@ -1,5 +1,5 @@
-"""Tenants (namespaces) and what they share. Nothing here knows of HTTP.
+"""Tenants (namespaces) and the resources that they share. Nothing here knows of HTTP.
 
-`namespaces` puts a tenant's part into names and takes it off; `quotas` says what it may have. What
-all have in common is shared out by `shares` (places), `turns` (the store), `answer_room` (memory).
+`namespaces` adds a tenant's prefix to names and takes it off; `quotas` bounds its use. The shared
+resources are in `shares` (places), `turns` (the store) and `answer_room` (memory).
 """

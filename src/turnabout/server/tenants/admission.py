@@ -1,4 +1,4 @@
-"""Who gets in: requests that want the store take turns, and those that wait have places.
+"""Admission of requests: those that use the store take turns, and those that wait have places.
 
 Both are shared among the namespaces: `turns` says who is next, `shares` who has to give way.
 """
@@ -18,18 +18,18 @@ from turnabout.server.tenants.turns import Turns
 from turnabout.words.errors import Busy, QuotaExceeded
 
 FEW, MANY = 4, 256
-"""Requests that have the store at once, where several namespaces are busy, and where one is alone:
-what is carried out together delays the others, and saves commits.
+"""Requests that use the store at once: FEW if several namespaces are busy, MANY if one is alone.
+Running many together delays the other namespaces, but saves commits.
 """
 
 BODIES_MAX = 64
-"""As many bodies of the largest size may be in memory at once, or more that are smaller; half as
-many of one sender. Answers have as much.
+"""Memory for bodies, in bodies of the largest size; half of it for one sender. Answers have as much
+again.
 """
 
 
 class Admission:
-    """What requests take of a server, counted and shared."""
+    """A server's resources that requests take, counted and shared."""
 
     def __init__(
         self,
@@ -43,16 +43,16 @@ class Admission:
         self.turns = Turns(min(FEW, many), many, lines, weight_of)
         self.polls = Shares(options.max_polls, partial(refused, "max_polls"))
         self.memory = BODIES_MAX * options.max_body_bytes
-        """For large bodies; and as much for answers."""
+        """Bytes for large bodies; and as many for answers."""
         self.answers = AnswerRoom(
             max(self.memory, MESSAGES_MIN * options.max_payload_bytes), options.write_seconds
         )
         self.requests = 0
         """All that are under way, as the request guard counts them."""
         self.body_bytes = 0
-        """Of large bodies, which are in memory until their requests end."""
+        """Bytes of large bodies, which are in memory until their requests end."""
         self._bodies = Counter[bytes | str]()
-        """The same by who sends them: a token, or a peer without one."""
+        """The same by sender: a token, or a peer without one."""
 
     @property
     def pending(self) -> int:
@@ -73,7 +73,7 @@ class Admission:
         return self._bodies[sender] <= most - self.body_bytes
 
     def give_body(self, sender: bytes | str, taken: int) -> None:
-        """Its request has ended."""
+        """Return the memory of a body whose request has ended."""
         self.body_bytes -= taken
         self._bodies[sender] -= taken
         if not self._bodies[sender]:

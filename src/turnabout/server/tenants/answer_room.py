@@ -3,7 +3,7 @@
 Bytes are counted from before the database is asked, when their size can only be bounded, until the
 last of them is written. When room is short an answer is smaller; when there is none, a namespace
 that holds more than its share has its oldest answer cut off, or the request is refused. So a client
-that does not read costs its own namespace, and nobody has the server killed for memory.
+that does not read costs its own namespace, and cannot have the server killed for memory.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ Cut = Callable[[str], object]
 """Ends the connection of an answer; it is told the name of the limit."""
 
 WAIT_SECONDS = 1.0
-"""For what other questions to the database have taken, and mostly give back in a moment."""
+"""Longest wait for room that other queries hold; most of it is returned in a moment."""
 HAND_OVER_SECONDS = 0.1
-"""From the database's answer until a request writes it: it is counted all the while."""
+"""Time from the database's answer until a request writes it; its bytes count all the while."""
 MESSAGES_MIN = 10
-"""There is always room for this many, however large they are, where nobody else needs it."""
+"""Messages of any size that always find room, where no other namespace needs it."""
 SMALL_BYTES = 64 * 1024
-"""Of such an answer nobody keeps account."""
+"""Largest answer that is not counted."""
 
 
 class AnswerShare:
@@ -38,7 +38,7 @@ class AnswerShare:
         self.kept = 0
 
     def brought(self, size: int) -> None:
-        """So much of it is used, and goes to those who asked."""
+        """Note the bytes used, which go to the callers that asked."""
         self.kept = size
 
 
@@ -46,16 +46,16 @@ class AnswerRoom:
     """The bytes of all answers of one server."""
 
     def __init__(self, most: int, write_seconds: float) -> None:
-        """`write_seconds`: for a client to take an answer."""
+        """`write_seconds`: time for a client to read an answer."""
         self.most = most
         self.taken = 0
         self._write_seconds = write_seconds
         self._held = Counter[str]()
-        """By namespace."""
+        """Bytes by namespace."""
         self._asking = 0
-        """Of them, what questions to the database may bring, or have brought just now."""
+        """Bytes of these that queries may return, or have just returned."""
         self._writing: dict[str, dict[object, Cut]] = {}
-        """Answers that are written, by namespace, the oldest first."""
+        """Answers being written, by namespace, the oldest first."""
         self._freed = asyncio.Event()
 
     @asynccontextmanager
@@ -79,7 +79,7 @@ class AnswerRoom:
                 self._give(namespace, kept)
 
     async def _wait(self, namespace: str, wanted: int, least: int) -> int:
-        """Until there is room: others ask the database, and give most of theirs back."""
+        """Wait for room: other queries return most of theirs when they end."""
         try:
             async with asyncio.timeout(WAIT_SECONDS):
                 while self._cut_greediest(namespace, least) or self._asking:
@@ -129,12 +129,12 @@ class AnswerRoom:
         self._add(namespace, -size)
 
     def _find(self, wanted: int, least: int) -> int:
-        """As much as is wanted, or as is free; 0: that is less than the least."""
+        """The wanted size, or all that is free; 0: that is less than the least."""
         size = min(wanted, self.most - self.taken)
         return size if size >= least else 0
 
     def _cut_greediest(self, namespace: str, least: int) -> bool:
-        """Where the namespace holds less than its share: cut an answer of one that holds more."""
+        """Cut off an answer of the namespace that holds most, if this one is below its share."""
         share = self.most // len(self._held.keys() | {namespace})
         most, greediest = max(
             ((self._held[name], name) for name, answers in self._writing.items() if answers),

@@ -1,11 +1,11 @@
-"""Names in a namespace: what a client calls `emails` is `acme/emails` in the database.
+"""Names in a namespace: a client's `emails` is `acme/emails` in the database.
 
 `inside` puts the namespace in front of every name in a verb; `outside` takes it off every name in
-an answer. Which fields hold names, their types say (`QueueName` and the others in `verb`); a test
-walks the whole vocabulary and fails for a field of text that nobody has judged.
+an answer. Fields that hold names have their own types (`QueueName` and the others in `verb`); a
+test walks the whole vocabulary and fails for a text field that is not classified.
 
-A name of another namespace cannot be asked for. In an answer it can only stand because the owner
-of the database has tied queues of two namespaces together; it is then left out.
+A name of another namespace cannot be asked for. An answer can hold one only because the owner of
+the database has tied queues of two namespaces together; it is then left out.
 """
 
 from __future__ import annotations
@@ -102,12 +102,12 @@ CHANGES = ("dead_letter",)
 ANSWERS_NAME: frozenset[type[Verb[Any]]] = frozenset(
     verb for verb in v.VOCABULARY if any(part in NAMED for part in _answers(verb))
 )
-"""Verbs whose answers may hold a name; the answers of all others are the same outside."""
+"""Verbs whose answers may hold a name; any other answer is the same outside."""
 
 
 def inside(verb: V, namespace: str) -> V:
-    """The verb with stored names, held to the namespace. Raises: UsageError for a name with a
-    slash, or that is none, for a verb that names a namespace itself, and for one that no door has.
+    """The verb with stored names, held to the namespace. Raises: UsageError for a name with a slash
+    or an invalid one, for a verb that names a namespace itself, and for one that no API has.
     """
     step = _INSIDE.get(type(verb))
     if step is None:
@@ -126,8 +126,8 @@ def outside(answer: A, namespace: str) -> A:
 
 
 def outside_error(error: TurnaboutError, namespace: str) -> TurnaboutError:
-    """The same error, its text with plain names. Not the one given: others may hold that, too. What
-    it came from (`__cause__`) is the caller's to keep.
+    """A copy of the error with plain names in its text: other callers may hold the original. The
+    caller copies `__cause__` if it needs it.
     """
     if isinstance(error, QueueNotFound):
         return QueueNotFound(plain(error.queue, namespace) or "")
@@ -140,7 +140,7 @@ def outside_error(error: TurnaboutError, namespace: str) -> TurnaboutError:
 # --- how -----------------------------------------------------------------------------------------
 
 _QUOTED = re.compile(r"(['\"])(?:[A-Za-z0-9][A-Za-z0-9_.-]*/[A-Za-z0-9][A-Za-z0-9_.-]*)\1")
-"""How stores write the name of a queue in a text, if it is in a namespace."""
+"""The quoted name of a queue in a namespace, as stores write it in a text."""
 
 
 def _told(text: Any, namespace: str) -> Any:
@@ -160,7 +160,7 @@ Step = Callable[[Any, str], Any]
 
 
 def _one_name(kind: type[Any], fields: tuple[str, ...]) -> Step:
-    """For the many verbs whose first field is their only name, and the hot ones: quick."""
+    """A fast step for the many verbs whose first field is their only name."""
     rest: Any = attrgetter(*fields[1:]) if len(fields) > 1 else None
     if rest is None:
 

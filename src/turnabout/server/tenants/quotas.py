@@ -1,4 +1,4 @@
-"""What a namespace may use: requests a second, messages, bytes and whatever else it keeps.
+"""Quotas of a namespace: requests a second, messages, bytes and anything else it keeps.
 
 Each server process counts for itself. Everything here runs on one event loop; the clock is passed
 in, in seconds that only go forward.
@@ -33,15 +33,15 @@ MEASURED = (
     *("max_messages", "max_bytes", "max_queues", "max_policies", "max_schedules"),
     "max_history_bytes",
 )
-"""Quotas of what is kept in the database."""
+"""Quotas of contents of the database."""
 MEASURE_SECONDS = 1.0
-"""Between two looks at what a namespace holds …"""
+"""Minimum time between two measurements of a namespace's contents."""
 LIST_SECONDS = 5.0
-"""Between two looks at the quotas of all namespaces, while schedules are fired."""
+"""Time between two looks at the quotas of all namespaces, while schedules are fired."""
 MEASURE_SHARE = 100
-"""… and as many times as long as the look takes, as measuring bytes reads every message."""
+"""Pause after a measurement, in multiples of its duration: counting bytes reads every message."""
 QUIET_LOOKS = 2
-"""A figure that is this many times older than that is not trusted: a send waits for a new one."""
+"""A figure older than this many pauses is not trusted: a send waits for a new one."""
 
 
 class Bucket:
@@ -73,7 +73,7 @@ class Bucket:
 
 
 class Amount:
-    """What verbs put into a namespace, or what is there: by the name of the quota."""
+    """Amounts that verbs add to a namespace, or that it holds, by the name of the quota."""
 
     __slots__ = ("of",)
 
@@ -87,10 +87,10 @@ class Amount:
 
 
 class NamespaceUsage:
-    """The contents of one namespace: as measured last, and what this process has let in since then.
+    """The contents of one namespace: the last measurement, and this process's additions since.
 
-    A send that is under way while others measure may be in the figure or not: it is counted beside
-    it, so that the quota errs on the side of refusing.
+    A send during a measurement may be in the figure or not: it is counted as well, so that the
+    quota errs on the side of refusing.
     """
 
     def __init__(self, store: AsyncStore, clock: Callable[[], float]) -> None:
@@ -102,16 +102,16 @@ class NamespaceUsage:
         self._pause = MEASURE_SECONDS
         self._measuring: asyncio.Task[None] | None = None
         self._since = [Amount()]
-        """Let in since the last look; while one is under way also what will be beside it."""
+        """Added since the last measurement; during one, also what to add to its result."""
         self._queues: set[str] = set()
-        """Those that were there since the last look, as far as they were asked for."""
+        """Queues that existed at the last look, as far as they were asked for."""
         self._under_way: dict[object, tuple[Amount, list[Amount]]] = {}
 
     @asynccontextmanager
     async def room(self, verbs: Sequence[Verb[Any]]) -> AsyncGenerator[list[Any]]:
         """A block in which these verbs are carried out; it appends their outcomes to the list.
 
-        Raises: QuotaExceeded, and as `AsyncStore.run` for the look at what is there.
+        Raises: QuotaExceeded, and like `AsyncStore.run` for the measurement.
         """
         await self._look()
         wanted = Amount()
@@ -147,7 +147,7 @@ class NamespaceUsage:
                     amount.add(wanted, -1)
 
     def _check(self, wanted: Amount) -> None:
-        """Nothing that takes no more room is refused, however full it is."""
+        """Refuse verbs that exceed a quota; those that add nothing always pass."""
         since = self._since[0].of
         for name, more in wanted.of.items():
             limit = getattr(self.quota, name)
@@ -160,13 +160,13 @@ class NamespaceUsage:
                 )
 
     async def _repeats(self, verb: Verb[Any]) -> bool:
-        """Whether it puts nothing in, and would be answered with the ids of earlier messages."""
+        """Whether it adds nothing, as its answer would be the ids of earlier messages."""
         if not isinstance(verb, Send) or not all(m.dedup_key for m in verb.messages):
             return False
         return await self._store.run(Repeats(verb.queue, verb.messages))
 
     async def _made_by(self, verb: Verb[Any]) -> Amount:
-        """What is not there yet and will be: queues, schedules, policies of channels."""
+        """The queues, schedules and channel policies that a verb will create."""
         made = Amount()
         quota = self.quota
         if quota.max_queues is not None and isinstance(verb, (Send, QueueCreate, ScheduleSet)):
@@ -257,7 +257,7 @@ class Quotas:
         self._usages: dict[str, NamespaceUsage] = {}
 
     def learn(self, quota: Namespace) -> None:
-        """These are the namespace's quotas from now on."""
+        """Set the quotas of a namespace."""
         name = quota.name
         if quota.requests_per_second is None:
             self._buckets.pop(name, None)
@@ -279,7 +279,7 @@ class Quotas:
             old.quota = quota
 
     def more(self, namespace: str, count: int) -> None:
-        """A request that was let in counts for so many more: those after it wait for that."""
+        """Count `count` more requests for one that was let in: those after it wait for that."""
         bucket = self._buckets.get(namespace)
         if bucket is not None:
             bucket.owe(count)
@@ -295,12 +295,12 @@ class Quotas:
             )
 
     def weight(self, namespace: str) -> int:
-        """How much of the server's time it gets beside others."""
+        """The namespace's weight in the sharing of the server's time."""
         known = self._known.get(namespace)
         return 1 if known is None else known.weight or 1
 
     def max_polls(self, namespace: str) -> int | None:
-        """How many of its requests may wait."""
+        """The number of its requests that may wait."""
         known = self._known.get(namespace)
         return None if known is None else known.max_polls
 
@@ -309,7 +309,7 @@ class Quotas:
         return self._usages.get(namespace)
 
     async def usage_now(self, namespace: str) -> NamespaceUsage | None:
-        """The same for what no request has brought: the quotas may not be known yet."""
+        """Like `usage`, for work that no request started: looks the quotas up if needed."""
         if self._clock() >= self._listed_until:
             self._listed_until = self._clock() + LIST_SECONDS
             for quota in await self._store.run(NamespaceList()):
@@ -322,7 +322,7 @@ BOUNDED = (Send, QueueCreate, ScheduleSet, PolicySet)
 
 
 def amount_of(verb: Verb[Any]) -> Amount:
-    """What a verb puts in at any rate. A payload may be kept in history when its message ends."""
+    """The minimum that a verb adds. A payload may be kept in history when its message ends."""
     if isinstance(verb, Send):
         size = verb.carried_bytes()
         return Amount(max_messages=len(verb.messages), max_bytes=size, max_history_bytes=size)
@@ -332,11 +332,11 @@ def amount_of(verb: Verb[Any]) -> Amount:
 
 
 def bounded_in(verbs: Sequence[Verb[Any]]) -> list[Verb[Any]]:
-    """Those verbs of a batch that a quota bounds."""
+    """The verbs of a batch that a quota bounds."""
     return [verb for verb in verbs if isinstance(verb, BOUNDED)]
 
 
 def _seen(task: asyncio.Task[None]) -> None:
-    """An error of a look that nobody waited for is raised for the next caller that waits."""
+    """Silence a failed look without a waiter: the next one raises an error of its own."""
     if not task.cancelled():
         task.exception()

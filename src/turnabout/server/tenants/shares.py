@@ -1,8 +1,8 @@
-"""What the tenants of a server have in common, shared max-min: places to wait and to connect.
+"""Places that the tenants of a server share max-min: to wait, and to connect.
 
 A tenant gets a place while one is free. When all are taken, the tenant that holds most gives up its
-oldest, unless that tenant is asking itself, or would be left with no more than the one that asks:
-then the request is refused. So one tenant alone may use all places, and none can shut others out.
+oldest, unless it is the requester, or would end up with no more than the requester: then the
+request is refused. So one tenant alone may use all places, and none can shut others out.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 Claim = Callable[[], bool]
-"""Of a place that is held: asks its holder's request to leave. False: it cannot be moved now."""
+"""Asks the holder of a place to leave. False: it cannot leave now."""
 
 
 class Shares:
-    """Places, by holder: a namespace, or what else shall have a share of its own."""
+    """Places by holder: a namespace, or anything else that gets a share of its own."""
 
     __slots__ = ("_of", "_refused", "most", "taken")
 
@@ -38,7 +38,7 @@ class Shares:
         return True
 
     def give(self, holder: str, claim: Claim) -> None:
-        """Give a place back; nothing for one that was given up."""
+        """Give a place back; does nothing for one that was taken away."""
         places = self._of.get(holder)
         if places is not None and claim in places:
             del places[claim]
@@ -47,7 +47,7 @@ class Shares:
                 del self._of[holder]
 
     def move(self, holder: str, other: str, claim: Claim) -> bool:
-        """Have a place counted for another holder; False: it was given up meanwhile."""
+        """Move a place to another holder; False: it was given up meanwhile."""
         if claim not in self._of.get(holder, ()):
             return False
         self.give(holder, claim)
@@ -60,7 +60,7 @@ class Shares:
         return len(self._of.get(holder, ()))
 
     def _make_room(self, holder: str) -> bool:
-        """Have the greediest one give a place up, unless it has hardly more than this one."""
+        """Have the greediest holder give a place up, unless it has hardly more than this one."""
         greediest = max(self._of, key=self.held)
         return self.held(greediest) > self.held(holder) + 1 and self._give_up(greediest)
 

@@ -1,9 +1,9 @@
-"""Whose request is next: those of busy namespaces are carried out in turn, by weight.
+"""The order of requests: those of busy namespaces are carried out in turn, by weight.
 
-Few run at once where several namespaces are busy; the others stand in a line for each, and the
-lines are served by deficit round robin: in each round a line may spend a quantum for each unit of
-its weight, and what its next request costs more than that, it saves up for. A namespace is never
-without a request under way, so that its first waits for no other's work.
+Few run at once if several namespaces are busy; the others wait in a line for each, and the lines
+are served by deficit round robin: in each round a line may spend a quantum for each unit of its
+weight; a request that costs more waits until enough credit has accumulated. A namespace always has
+a request under way, so that its first waits for no other's work.
 
 Source: M. Shreedhar, G. Varghese, Efficient fair queuing using deficit round robin, 1995.
 """
@@ -23,17 +23,16 @@ from turnabout.words.verbs import Receive, Verb
 A = TypeVar("A")
 
 QUANTUM = 100
-"""Of cost, for each unit of weight in a round."""
+"""Cost that a line may spend in a round, for each unit of weight."""
 CALL_COST = 10
-"""Of a request by itself, in messages: a send of ten costs about twice as much as one of one."""
+"""Cost of any request, in messages: a send of ten costs about twice as much as a send of one."""
 BYTES_A_MESSAGE = 1024
 SHARED_SECONDS = 10.0
-"""After two namespaces have asked in turn: one that comes a moment later shall find few before it.
-"""
+"""Time for which only `few` run after two namespaces asked in turn: both may soon ask again."""
 
 
 def cost_of(*verbs: Verb[Any]) -> int:
-    """What a request takes of the server and its database, in messages, as far as it can be told
+    """The cost of a request for the server and its database, in messages, as far as it is known
     beforehand.
     """
     cost = 0
@@ -59,10 +58,10 @@ class Line:
         self.credit = 0
         self.pending: deque[tuple[int, asyncio.Future[None]]] = deque()
         self.is_listed = False
-        """It is in the round."""
+        """Whether the line is in the round."""
 
     def grant(self) -> bool:
-        """Let the next one run; False: nobody waits."""
+        """Let the next one run; False: the line is empty."""
         while self.pending:
             cost, turn = self.pending.popleft()
             if not turn.done():  # else its client has gone, or it gave way
@@ -74,7 +73,7 @@ class Line:
 
 
 class Turns:
-    """Requests of all namespaces."""
+    """Turns of requests at the store, among all namespaces."""
 
     def __init__(
         self,
@@ -97,7 +96,7 @@ class Turns:
         self._shared_until = 0.0
         self._lines: dict[str, Line] = {}
         self._round: deque[Line] = deque()
-        """Lines in which somebody waits, the next one first."""
+        """Lines with waiting requests, the next one first."""
 
     async def run(self, namespace: str, work: Callable[[], Awaitable[A]], *verbs: Verb[Any]) -> A:
         """Do the work of these verbs when it is the namespace's turn.
@@ -122,7 +121,7 @@ class Turns:
             self._leave(namespace, line)
 
     async def _wait(self, namespace: str, line: Line, cost: int) -> None:
-        """Until the turn has come; then it counts as running."""
+        """Wait for the turn, and count as running from then on."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def give_way() -> bool:
