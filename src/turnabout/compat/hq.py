@@ -1,7 +1,7 @@
 """hq's API: its queues and messages over HTTP. Source: github.com/ckampfe/hq, README and client.
 
-What hq gets wrong is right here, and what it cannot say is said in headers, as its clients take no
-other answer: `Turnabout-Fence` (see `answers`) and `Turnabout-Error: queue_not_found`.
+hq's bugs are not copied. Facts that its answers cannot express are in headers, as its clients take
+no other answer: `Turnabout-Fence` (see `answers`), `Turnabout-Error: queue_not_found`.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Spans and trace context, by OpenTelemetry: `connect(url, tracing="link")`.
 
-What lives here: stores in front of others, in two colours, that make a span of each send,
-receive and settling verb, and put the context into messages' headers; the worker asks it for the
-spans of its handlers. Only `opentelemetry-api` is needed, and loaded when the first store is
-traced; where spans go is your SDK's business. Nothing of a payload and no text of an error gets
-into a span.
+Stores in front of others, in two colours, make a span of each send, receive and settling verb, and
+put the context into messages' headers; the worker asks this module for the spans of its handlers.
+Only `opentelemetry-api` is needed, and loaded when the first store is traced; your SDK decides
+where spans go. No part of a payload and no text of an error gets into a span.
 
 Source: OpenTelemetry's semantic conventions for messaging, 1.44 (in development).
 """

@@ -186,7 +186,7 @@ class Certificate:
             log.info("there is a new certificate")
 
     async def keep_renewed(self) -> None:
-        """Look for a new one as long as the server runs."""
+        """Reload a changed certificate, as long as the server runs."""
         while True:
             await asyncio.sleep(RELOAD_SECONDS)
             self.renew()

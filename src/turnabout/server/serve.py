@@ -125,7 +125,7 @@ class Server:
         self.was_cut = False
         """Requests were ended before they had an answer."""
         self.is_forced = False
-        """A second signal came: nobody is waited for."""
+        """A second signal came: running requests get no more time."""
         self._options = options = context.options
         self.certificate: Certificate | None = None
         if options.tls_cert is not None:

@@ -1,5 +1,4 @@
-"""Access: whose token a request shows; with `auth=none`, that it comes from this machine.
-
+"""Authentication: by the token of a request; with `auth=none`, by its coming from this machine.
 A token comes in the header `Authorization`, never in the address, and is not kept: only its id and
 the digest that the database has. No text of an error, no log and no repr holds a secret.
 """
@@ -282,7 +281,7 @@ def _token_in(given: bytes) -> str | None:
 
 
 def _keep(cache: dict[K, V], key: K, value: V) -> None:
-    """Put it in as the newest; the oldest goes where there are too many."""
+    """Add as the newest, and drop the oldest if there are too many."""
     cache.pop(key, None)
     if len(cache) >= CACHED_MAX:
         del cache[next(iter(cache))]

@@ -1,4 +1,4 @@
-"""The store of one caller: it sees one namespace, lets through what the token allows, and counts.
+"""The store of one caller: it sees one namespace, checks the token's rights, and counts.
 
 Every API runs its verbs here, so none of them can forget a name, a scope or a quota. The order:
 rights, quotas, names put in, the store, names taken out, lists cut to the rights.
@@ -75,9 +75,9 @@ class AuthorizedStore(AsyncStore):
         return self.rights.token
 
     async def run(self, verb: Verb[A]) -> A:
-        """Carry out a verb, in the caller's namespace. Of a long list it gives a part.
+        """Run a verb in the caller's namespace. A long list is answered in part.
 
-        Raises: Forbidden, QuotaExceeded, and as `AsyncStore`.
+        Raises: Forbidden, QuotaExceeded, and like `AsyncStore`.
         """
         return (await self._run(verb))[0]
 
@@ -186,7 +186,7 @@ class AuthorizedStore(AsyncStore):
         return outside(received, rights.namespace)
 
     def waiter(self) -> AbstractAsyncContextManager[None]:
-        """A block in which a request of this caller waits. Raises: as `Admission.waiter`."""
+        """A block in which a request of this caller waits. Raises: like `Admission.waiter`."""
         services = self.services
         most = services.authenticator.quotas.max_polls(self.namespace)
         return services.admission.waiter(self.namespace, most)
@@ -260,7 +260,7 @@ class AuthorizedStore(AsyncStore):
     # --- steps ------------------------------------------------------------------------------------
 
     def _inside(self, verb: Verb[Any]) -> Verb[Any]:
-        """The verb with its names put in, and whose token it was for the record."""
+        """The verb with stored names, and the token's label where a record keeps it."""
         told = inside(verb, self.namespace)
         token = self.token
         if token is not None and isinstance(told, v.RedriveStart):

@@ -1,8 +1,8 @@
 """Large answers in portions, so that none is larger than the server has room for.
 
-How large messages are is known when they are here, and then they are leased. So the store is asked
-for no more than there is room for if all are as large as they may be; while those that came are
-small, it is asked again. A client that wants many large messages gets fewer of them at once.
+The size of messages is known only when they have arrived, and then they are leased. So the store is
+asked for as many as there is room for at the largest size; while they turn out small, it is asked
+again. A client that wants many large messages gets fewer of them at once.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class BoundedAnswers(AsyncForwardingStore):
             return await self._store.run(verb)
 
     async def _receive(self, verb: Receive) -> Received:
-        """Portion after portion, as long as there is room for another one of the largest kind."""
+        """Receive portions, as long as there is room for another message of the largest size."""
         part, most = await self._portion(verb, self._portion_max)
         acked = part.acked
         if len(part.deliveries) < most or most == verb.max_messages:

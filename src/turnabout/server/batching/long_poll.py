@@ -1,9 +1,9 @@
 """Receives that leave their turn to the server, or wait.
 
-Looks that are asked for at the same time become one (`BatchingStore`), which goes on from where the
-last one of this server ended. Those that found nothing wait as the library's receives do
-(`ReceiveGroup`): two thousand cost one query, and one message wakes one of them. What is a server's
-own is here: how many may wait, clients that have gone, and the end of all waiting.
+Looks asked for at the same time become one (`BatchingStore`), which goes on from where the last one
+of this server ended. Receives that found nothing wait as the library's do (`ReceiveGroup`): two
+thousand cost one query, and one message wakes one of them. Special to a server are the limit on
+waiting requests, clients that have gone, and the end of all waiting.
 """
 
 from __future__ import annotations
@@ -84,11 +84,11 @@ class LongPoll:
         self, verb: Receive, wait_seconds: float, gone: Gone | None, most: int | None = None
     ) -> Received:
         """Deliveries in the order of turns; if there are none within `wait_seconds`, when to ask
-        again. It goes on from where the last one of this server ended, whatever `verb.turn` says.
+        again. It ignores `verb.turn`, and goes on from where the last one of this server ended.
 
-        What comes when the client is `gone`, or its task cancelled, is for others, uncharged.
+        Messages that come after the client has `gone`, or its task was cancelled, are released.
         most:   requests of the namespace that may wait.
-        Raises: as `Admission` and the store.
+        Raises: like `Admission` and the store.
         """
         asked_at = time.monotonic()
         ends_at = asked_at + wait_seconds

@@ -142,7 +142,7 @@ def _usage(
     *,
     measured: bool,
 ) -> list[NamespaceRow]:
-    """The queues of each namespace, by name; of namespaces that nobody has set, too."""
+    """The queues of each namespace, by name; also of namespaces without a row of their own."""
     now = round(time.time() * 1000)
     kept = {one.name: one for one in namespaces}
     queues: dict[str, list[QueueTotals]] = {name: [] for name in kept}

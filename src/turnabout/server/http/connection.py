@@ -155,7 +155,7 @@ class ClientConnection(asyncio.Protocol):
             self.transport.resume_reading()
 
     def belongs_to(self, namespace: str) -> None:
-        """A request has shown whose the connection is."""
+        """Move the connection's place to the namespace that a request's token belongs to."""
         if namespace != self._holder and self.reaper.places.move(
             self._holder, namespace, self.give_way
         ):

@@ -1,4 +1,4 @@
-"""Looks after all connections of a server: one timer ends those whose time is over."""
+"""The connections of a server: one timer ends those whose time is over."""
 
 from __future__ import annotations
 

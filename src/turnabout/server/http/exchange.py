@@ -44,7 +44,7 @@ class ExchangeConnection(Protocol):
         """Read again after `pause_reading`."""
 
     def belongs_to(self, namespace: str) -> None:
-        """A request has shown whose the connection is."""
+        """Move the connection's place to the namespace that a request's token belongs to."""
 
     def close_when_read(self) -> None:
         """The last answer is written: close, unless the client still sends."""

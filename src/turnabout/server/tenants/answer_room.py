@@ -60,8 +60,8 @@ class AnswerRoom:
 
     @asynccontextmanager
     async def asking(self, namespace: str, wanted: int, least: int) -> AsyncGenerator[AnswerShare]:
-        """A block in which the database is asked for as much as is wanted, or as there is room
-        for. Raises: Busy, for less than the least.
+        """A block in which the database is asked for `wanted` bytes, or as many as are free.
+        Raises: Busy if that is less than `least`.
         """
         size = self._find(wanted, least) or await self._wait(namespace, wanted, least)
         asked = AnswerShare(size)
