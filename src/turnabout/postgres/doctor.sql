@@ -95,7 +95,7 @@ where not c.awake and c.wake_at is null and not c.paused and not q.paused
     select from turnabout.wake w where w.queue_id = c.queue_id and w.channel = c.name);
 
 -- name: unlogged tables
--- 1 if they are empty since a crash of the server, and nobody has come by who rebuilds them.
+-- 1 if they are empty since a crash of the server, and have not been rebuilt yet.
 select count(*) from (select 1 where not exists (select from turnabout.whole)) empty;
 
 -- name: orphans

@@ -68,8 +68,8 @@ class Limits:
 class ChannelLimits(Limits):
     """The limits of one channel, its own where it has any, else its queue's default.
 
-    If it is another bucket than before, the debt of a slower rate is forgiven, but for a bucket.
-    (At each visit that would forgive what somebody made whose clock reading is newer.)
+    If the rate changed, debt from the slower rate is capped at one full bucket. (Doing so on every
+    visit would erase debt recorded by a receiver with a newer clock reading.)
     """
 
     __slots__ = ("depth_us", "paused", "paused_until", "weight")

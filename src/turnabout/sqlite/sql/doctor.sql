@@ -148,9 +148,9 @@ select
      where finished_at > :now - 3600000 and failures + crashes > attempt);
 
 -- name: early
--- What is ready before it is due; what was handed out before it was due, as the events of the last
--- hour have it (a receive reads the clock before it finds what was sent meanwhile); schedules that
--- have fired in the future.
+-- Messages that are ready before they are due; messages delivered before they were due, by the
+-- events of the last hour (a receive reads the clock before it finds messages sent meanwhile);
+-- schedules that have fired in the future.
 select
   (
     select count(*) from turnabout_message as message
@@ -180,7 +180,7 @@ select count(*) from (
 select count(*) from turnabout_message where cancel_requested and status < 2;
 
 -- name: expiry
--- Messages that have expired, and that nobody has ended yet.
+-- Messages that have expired, but have not been ended yet.
 select count(*) from turnabout_message where expires_at < :now - 60000 and status < 2;
 
 -- name: exhausted

@@ -1,4 +1,4 @@
--- Events: what verbs write down of themselves, where the queue wants all.
+-- Events: written by verbs, for queues that want all events.
 
 -- name: note
 -- One event for each of these messages, as they are now. `due`: whether they have a due time, or a

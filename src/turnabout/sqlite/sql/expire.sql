@@ -1,4 +1,4 @@
--- What waited for longer than it had to live.
+-- Expire: waiting messages whose time to live has passed.
 
 -- name: stale
 -- Waiting messages whose time is over, the first ones first.

@@ -31,14 +31,14 @@ cross join turnabout_message as message
 where queue.id = :queue;
 
 -- name: keep_payloads
--- What these messages carried, onto their rows of history.
+-- Copy the payloads and headers of these messages to their rows of history.
 update turnabout_history as history
 set payload = message.payload, content_type = message.content_type, headers = message.headers
 from turnabout_message as message
 where history.queue_id = :queue and history.seq > :after and message.id = history.id;
 
 -- name: keep_result
--- What an ack leaves.
+-- Keep the result of an ack in history.
 update turnabout_history set result = ?, result_type = ? where queue_id = ? and seq = ?;
 
 -- name: drop
@@ -68,7 +68,7 @@ set status = 0, at = ?, failures = ?, crashes = ?, errors = ?, last_error = ?
 where id = ?;
 
 -- name: waiting
--- What waits in a channel: behind a message that dies, or until the channel goes.
+-- Waiting messages of a channel: behind one that dies, or before the channel is deleted.
 select id, channel, failures, crashes, errors, last_error, origin
 from turnabout_message
 where queue_id = :queue and status = 0 and limited = 0 and channel = :channel

@@ -1,7 +1,7 @@
 -- History: finished messages, the newest first.
 
 -- name: all, failed
--- In the order of finishing; or only what did not end well, by time.
+-- All in the order of finishing; or only those not done, by time.
 select * from turnabout_history
   indexed by turnabout_history_failed  -- only: failed
 where queue_id = :queue

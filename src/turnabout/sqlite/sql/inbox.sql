@@ -1,4 +1,4 @@
--- The inbox: what programs without the library have put in to be sent.
+-- The inbox: messages to send, inserted by programs without the library.
 
 -- name: any
 -- Whether anything is there.

@@ -1,4 +1,4 @@
--- Log floor: what removes history notes up to where.
+-- Log floor: each removal of history notes the position up to which it went.
 
 -- name: raise
 -- Rows up to that place were removed.

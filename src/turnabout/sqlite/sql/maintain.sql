@@ -89,7 +89,7 @@ where queue_id = :queue and seq > :swept and seq <= :upto and outcome = 'done';
 update turnabout_queue set swept = :upto where id = :queue;
 
 -- name: any_failed
--- Whether a row of what ended otherwise is too old.
+-- Whether a row of a message that was not done is too old.
 select exists (
   select 1 from turnabout_history indexed by turnabout_history_failed
   where queue_id = :queue and outcome <> 'done' and finished_at < :before

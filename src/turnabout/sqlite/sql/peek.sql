@@ -2,7 +2,7 @@
 -- unless it waits or is leased.
 
 -- name: all, near
--- Messages in order of sending; the same among the next messages, whatever their state.
+-- Messages in order of sending; the same among the next messages in any state.
 select * from turnabout_message
 where queue_id = :queue and id > :after
   and id <= ifnull((  -- only: near

@@ -1,8 +1,8 @@
 -- Steps that many verbs share: find a queue, make one, count.
 
 -- name: counts
--- What changes all the time in a queue's row, the version of what does not, and whether any of its
--- channels is limited. In the order of `_COUNTS`.
+-- The columns of a queue's row that change all the time, the version of the others, and whether any
+-- of its channels is limited. In the order of `_COUNTS`.
 select id, version, sent, done, dead, cancelled, expired, swept,
   exists (select 1 from turnabout_channel where queue_id = queue.id) as has_channels
 from turnabout_queue as queue
@@ -50,7 +50,7 @@ select queue_leased, queue_tat_us from turnabout_queue where id = ?;
 update turnabout_queue set queue_leased = ?, queue_tat_us = ? where id = ?;
 
 -- name: leases_ended
--- So many of its leases have ended.
+-- Subtract leases that have ended.
 update turnabout_queue set queue_leased = queue_leased - ? where id = ?;
 
 -- name: count_leases

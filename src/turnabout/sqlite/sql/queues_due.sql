@@ -33,8 +33,8 @@ order by random()
 limit :most;
 
 -- name: by_old_rows
--- Where a row is to be swept: of history (the first one after the last sweep, or one of what did
--- not end well), events and dedup entries.
+-- Queues with a row to sweep: of history (the first one after the last sweep, or one that was not
+-- done), events or dedup entries.
 select name from turnabout_queue as queue
 where (select finished_at from turnabout_history
        where queue_id = queue.id and seq > queue.swept

@@ -75,8 +75,8 @@ where queue_id = :queue and name in (
 -- name: hop
 -- The first messages of the next channels that no limit holds: one jump in the index `…_ready` for
 -- each channel, however many messages and channels there are. SQLite runs `hop` as a coroutine: the
--- limit at the end stops the hopping; past the last channel it finds a null, and nothing of that.
--- (What is read of a message here and below, `_round_robin.py` may replace by all of a delivery.)
+-- limit at the end stops the hopping; past the last channel it finds a null, which ends it.
+-- (`_round_robin.py` may replace the columns read here and below by all those of a delivery.)
 with recursive hop (name) as (
   select * from (
     select channel from turnabout_message

@@ -12,8 +12,8 @@ values (
 );
 
 -- name: count
--- What it would meet: how many messages it means, by where they would go, and by whether they were
--- redriven too often. In SQL, as this holds the write lock: a tenth of the time of a walk.
+-- Number of messages that the filters match, by target queue, and by whether they were redriven too
+-- often. In SQL, as this holds the write lock: a tenth of the time of a loop in Python.
 select coalesce(:target, origin ->> 'queue') as target,
   coalesce(origin ->> 'redrives', 0) >= :max_redrives as is_worn,
   count(*) as n

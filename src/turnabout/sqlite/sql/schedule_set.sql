@@ -1,4 +1,4 @@
--- Schedule set: made or replaced; what it has sent so far stays known.
+-- Schedule set: make or replace a schedule; its record of sent messages stays.
 
 -- name: set
 -- The schedule.

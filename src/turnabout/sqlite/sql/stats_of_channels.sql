@@ -1,8 +1,8 @@
 -- Stats of channels: the fullest ones.
 
 -- name: count
--- Unfinished messages by channel. Both heaps of ready ones are counted in their indexes, in the
--- order of channels; what waits or is leased has its own index, and is taken off the second heap.
+-- Unfinished messages by channel. Both sets of ready ones are counted in their indexes, ordered by
+-- channel; scheduled and leased ones have an index too, and are subtracted from the second set.
 select channel, sum(scheduled) as scheduled, sum(ready) as ready, sum(leased) as leased,
   sum(ran_out) as ran_out, min(oldest) as oldest
 from (

@@ -1,6 +1,6 @@
--- Totals: counts of queues without a look at their messages, as the queues' rows have them. What is
--- ready is looked for among a few messages only: the first one without limits, the first one of
--- limited channels among a thousand, and the first delayed one that is due.
+-- Totals: counts of queues from the queues' rows, without reading their messages. The oldest ready
+-- one is searched among a few messages only: the first one without limits, the first one of limited
+-- channels among a thousand, and the first delayed one that is due.
 
 -- name: all, of_namespace
 -- All queues by name, or those of a namespace.

@@ -1,6 +1,6 @@
 -- Change some columns of a channel's policy, or with `replace` all of them. The change is a wake of
--- the channel, folded in at once unless somebody holds the row; then by the next receive. The type
--- of a policy says what each may be. `pause_ms`: paused for so long, or longer if it was.
+-- the channel, folded in at once unless the row is locked; then by the next receive. The type of a
+-- policy bounds the values. `pause_ms`: pause for that time; an existing longer pause stays.
 -- plans: free
 create or replace function turnabout.policy_set(
     queue text, channel turnabout.channel_name, changes jsonb, replace boolean default false,

@@ -1,4 +1,4 @@
--- What a queue was sent and how it ended, of several queues, from the tally.
+-- Counts of sent and ended messages of several queues, from the tally.
 create or replace function turnabout.counts_of(queues int[])
 returns table (
     queue_id int, sent bigint, done bigint, dead bigint, cancelled bigint, expired bigint

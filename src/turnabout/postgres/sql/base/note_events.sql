@@ -1,5 +1,5 @@
--- What happened to these messages, as their rows are now. Only for queues that want all events.
--- One whose lease ran out is due when that is noticed.
+-- Record an event for each of these messages, from their rows as they are now, in queues that want
+-- all events. A lease that ran out is recorded when that is noticed.
 create or replace function turnabout.note_events(
     queue turnabout.queue, ids bigint[], kind text, now_ms bigint
 ) returns void

@@ -1,4 +1,4 @@
--- Between two tries for a lock: a short sleep, or SQLSTATE 55P03 when the time is up.
+-- Sleep briefly between two tries for a lock, or raise SQLSTATE 55P03 when the time is up.
 create or replace function turnabout.pause_or_give_up(ends_at timestamptz) returns void
 language plpgsql as $$
 begin

@@ -1,6 +1,6 @@
--- Messages whose attempts are used up, or that were refused, and whose leases the caller has ended:
--- what the queue's `on_exhausted` says. Answers with the dead-letter queue's name; '' where they
--- have ended; null where they are blocked.
+-- Apply the queue's `on_exhausted` to messages whose attempts are used up, or that were refused;
+-- the caller has ended their leases. Answers with the dead-letter queue's name; '' where they have
+-- ended; null where they are blocked.
 create or replace function turnabout.dead_letter(
     queue turnabout.queue, ids bigint[], reason text, now_ms bigint
 ) returns text

@@ -1,8 +1,9 @@
--- End leased messages as done, and keep of them what the queue says. `attempt` null: the caller has
--- locked them; else it is that of their receipts. For each of `all_ids`, or for all: when it was
--- leased, its result and the result's type. Answers with how many, and wakes limited channels.
+-- End leased messages as done, and keep the history that the queue wants. `attempt` null: the
+-- caller has locked them; else it is that of their receipts. The arrays hold, per item of `all_ids`
+-- or once for all, the lease's start, the result and its type. Answers with the number, and wakes
+-- limited channels.
 --
--- A nested loop over these lists would take their number squared, and the planner expects few.
+-- A nested loop over these lists would be quadratic, and the planner expects short lists.
 create or replace function turnabout.end_done(
     queue turnabout.queue, ids bigint[], attempt int, now_ms bigint, all_ids bigint[],
     leased_at bigint[], results bytea[] default null, result_types text[] default null

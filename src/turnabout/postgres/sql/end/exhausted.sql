@@ -1,6 +1,6 @@
--- The one predicate that says why a message may not come back: its charged attempts are used up, or
--- its deliveries, so many of them in this queue; null: it may. All that gives back a lease asks it,
--- so that no message is ever both undeliverable and alive.
+-- The one predicate that decides why a message may not be retried: it has used up its charged
+-- attempts, or its deliveries in this queue; null: it may. Every path that returns a lease calls
+-- it, so that no message is ever both undeliverable and alive.
 create or replace function turnabout.exhausted(
     queue turnabout.queue, charged int, deliveries int
 ) returns text

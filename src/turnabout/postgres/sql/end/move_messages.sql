@@ -1,7 +1,7 @@
--- Move messages that are the caller's (locked, or taken from where they stood) to another queue:
--- ready, their charges and ends forgotten. Their ids and attempts stay, so old receipts stay void.
--- `origins` tells their story, in the order of `ids`. Counts them as sent there; what they are to
--- their old queue is the caller's to say.
+-- Move messages that are the caller's (locked, or taken out of their places) to another queue:
+-- ready, with charges and expiry reset. They keep ids and attempts, so old receipts stay void.
+-- `origins` holds their history, in the order of `ids`. Counts them as sent there; the caller
+-- updates the counts of their old queue.
 create or replace function turnabout.move_messages(
     target turnabout.queue, ids bigint[], origins text[], now_ms bigint
 ) returns void

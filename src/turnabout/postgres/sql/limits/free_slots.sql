@@ -1,5 +1,5 @@
--- How many more leases a channel may have: its limit, its queue's, or one in a FIFO queue.
--- A slot whose message has ended, or was given back, is no lease any more.
+-- How many more leases a channel may have: by its own limit, its queue's, or one in a FIFO queue.
+-- The slot of a message that has ended, or was given back, no longer counts.
 create or replace function turnabout.free_slots(
     queue turnabout.queue, channel text, own_limit int
 ) returns int

@@ -1,6 +1,6 @@
--- These messages, of those channels, are leased no more: their slots are free, which a queue with
--- limits of its own is told in a note, and channels with limits look again. (Slots are found one by
--- one: a join can be planned by the queue alone.)
+-- End the leases of these messages, of those channels: free their slots, leave a note for a queue
+-- with limits of its own, and let limited channels look again. (Slots are found one by one: a join
+-- can be planned by the queue alone.)
 -- plans: pinned
 create or replace function turnabout.give_back_slots(
     queue turnabout.queue, ids bigint[], channels text[]

@@ -1,6 +1,5 @@
--- Whether anything limits what a channel with a row gives, so that who takes from it must hold its
--- row. A weight, or a size, does not: then any number of receivers may work there at once, and it
--- has its share of each.
+-- Whether a channel with a row is limited, so that receivers must lock its row. A weight or a size
+-- is no such limit: any number of receivers may then share the channel, each with its own part.
 create or replace function turnabout.has_limits(
     queue turnabout.queue, channel turnabout.channel
 ) returns boolean

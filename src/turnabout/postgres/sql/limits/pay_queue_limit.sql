@@ -1,7 +1,7 @@
--- These messages, which the caller leases, have slots in a queue with limits of its own, and its
--- bucket pays for them. (Those of limited channels have them already.)
+-- Take slots and tokens of a queue with limits of its own for messages that the caller leases.
+-- (Messages of limited channels have slots already.)
 --
--- The row is only written where that says something new: what else is to be folded is found again.
+-- The row is only written if it changes otherwise: notes that are not folded yet are found again.
 create or replace function turnabout.pay_queue_limit(
     queue turnabout.queue, own turnabout.queue_limit, ids bigint[], now_ms bigint
 ) returns void

@@ -1,5 +1,5 @@
--- The policy of a channel as columns, with changes that nobody has folded into its row yet; the
--- last of them tells all. Null: it has none.
+-- The policy of a channel as columns, including changes not yet folded into its row; each holds the
+-- whole policy, so the last one counts. Null: it has none.
 create or replace function turnabout.policy_of(queue_id int, channel text) returns jsonb
 language plpgsql stable as $$
 declare

@@ -1,6 +1,6 @@
--- How many messages a queue with limits of its own may hand out now, and if none for its rate, when
--- the next one. If its bucket is another one than before, the debt of a slower rate is forgiven,
--- but for a bucket.
+-- How many messages a queue with limits of its own may hand out now; if its rate allows none, also
+-- when it allows the next. If the rate changed, debt from the slower rate is capped at one full
+-- bucket.
 create or replace function turnabout.queue_allowance(
     queue turnabout.queue, now_ms bigint, inout own turnabout.queue_limit, out messages int,
     out opens_at bigint

@@ -37,9 +37,9 @@ begin
             limit 1
         ) head on true
     loop
-        -- 1. The bucket. If it is another one than before, the debt of a slower rate is forgiven,
-        --    but for a bucket. (At each visit that would forgive what somebody made whose clock
-        --    reading is newer.)
+        -- 1. The bucket. If the rate changed, debt from the slower rate is capped at one full
+        --    bucket. (Doing so on every visit would erase debt recorded by a receiver with a newer
+        --    clock reading.)
         v_tat := v_row.rate_tat_us;
         v_depth := v_row.rate_depth_us;
         v_rate_at := null;

@@ -1,4 +1,4 @@
--- While the queue is changing: how many leases of a channel (null: of the queue) have no slot yet.
+-- While the queue is changing: the number of leases of a channel (null: all) without a slot.
 create or replace function turnabout.uncounted_leases(queue turnabout.queue, channel text)
 returns int
 language plpgsql stable as $$

@@ -1,5 +1,5 @@
--- Bytes of the payloads of unfinished messages, by queue: by where they stand, so that a few queues
--- cost what they hold. (A length is known without what is stored aside.)
+-- Payload bytes of unfinished messages, by queue. Messages are found by their places, so that a few
+-- queues cost only their own. (A length is known without reading payloads stored aside.)
 -- plans: pinned
 create or replace function turnabout.bytes_of(queues int[])
 returns table (queue_id int, bytes bigint)

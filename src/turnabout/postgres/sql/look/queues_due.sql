@@ -1,8 +1,8 @@
--- Queues in which maintenance has something to do, up to `most` of them, chosen by chance, so that
--- none stands behind others for ever. For who maintains all queues, as a server does. By timers: a
--- jump in an index for each queue that has an entry there, so queues without any cost nothing. Or
--- by `old` rows: that takes a few entries of each queue, so it is asked seldom. What only matters
--- where somebody receives is left to receivers.
+-- Queues with work for maintenance, up to `most` of them, chosen at random, so that none waits
+-- behind others for ever. For programs that maintain all queues, like a server. By timers: a jump
+-- in an index for each queue that has an entry there, so queues without any cost nothing. Or by
+-- `old` rows: that reads a few entries of each queue, so it is called rarely. Work that only
+-- matters to receivers is left to them.
 -- plans: pinned
 create or replace function turnabout.queues_due(
     old boolean default false, most int default 500, now_ms turnabout.instant default null

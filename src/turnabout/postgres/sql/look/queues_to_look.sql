@@ -1,6 +1,6 @@
--- Of these queues, those where it is worth looking: something is ready, or will be within
--- `within_ms`, or maintenance has something to do. For a process whose receivers wait: one call for
--- all of them finds what came without a notification.
+-- Those of these queues that are worth a look: something is ready, or will be within `within_ms`,
+-- or maintenance has work. For a process whose receivers wait: one call for all queues finds
+-- messages that came without a notification.
 -- plans: pinned
 create or replace function turnabout.queues_to_look(queues text[], within_ms int)
 returns setof text

@@ -1,4 +1,4 @@
--- One head mark. The newest has the lowest id, so it is the one that a skip scan lands on.
+-- Insert a head mark. The newest has the lowest id, so a skip scan meets it first.
 create or replace function turnabout.insert_head_mark(
     queue_id int, channel text, priority smallint, mark bigint
 ) returns void

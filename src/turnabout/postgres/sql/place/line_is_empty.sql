@@ -1,5 +1,5 @@
--- Whether the line without limits is empty, counting what others hold. Null: only head marks are
--- there, and perhaps messages below one, which maintenance finds within a second.
+-- Whether the line without limits is empty; messages held by others count. Null: only head marks
+-- are there, and perhaps messages below one, which maintenance finds within a second.
 create or replace function turnabout.line_is_empty(queue_id int) returns boolean
 language plpgsql stable as $$
 begin

@@ -1,8 +1,8 @@
--- How much of the index ready_line this transaction has walked, in dead entries: those whose rows
--- it had to look at (messages that were taken, and that vacuum may not remove yet, because some old
--- snapshot could see them), and pages, each as dear as two of them. (Entries that are known to be
--- dead are passed over, but their pages are walked until vacuum comes.)
--- A plain expression, which is put in where it is called: to start a function takes longer.
+-- The cost of walking the index ready_line in this transaction, in dead entries: those whose rows
+-- had to be read (messages that were taken, but that an old snapshot may still see, so vacuum keeps
+-- them), and pages, each as dear as two entries. (Entries known to be dead are skipped, but their
+-- pages are read until vacuum comes.) A plain expression, inlined where it is called: starting a
+-- function would take longer.
 create or replace function turnabout.line_walked() returns bigint
 language sql volatile as $$
     select pg_stat_get_xact_tuples_returned('turnabout.ready_line'::regclass)

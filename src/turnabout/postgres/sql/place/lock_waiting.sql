@@ -1,5 +1,5 @@
--- Lock waiting messages where they stand; answers with those that nobody else holds. Like
--- `lock_leases`, it waits for no row, it only tries again a few times.
+-- Lock waiting messages in their places; answers with those that no other transaction holds. Like
+-- `lock_leases`, it waits for no row, but tries again a few times.
 create or replace function turnabout.lock_waiting(
     queue_id int, ids bigint[], tries int default 5
 ) returns bigint[]

@@ -1,4 +1,4 @@
--- Take out what waits in these channels, as take_out_messages does; what others hold is skipped.
+-- Take waiting messages out of these channels, like take_out_messages; skips those held by others.
 create or replace function turnabout.take_out_channels(queue_id int, channels text[])
 returns bigint[]
 language sql as $$

@@ -1,4 +1,4 @@
--- Those of a queue's messages that stand somewhere, as far as is committed.
+-- The queue's messages that have a place, as far as committed.
 create or replace function turnabout.waiting_ids(queue_id int, ids bigint[]) returns bigint[]
 language plpgsql as $$
 begin

@@ -1,9 +1,9 @@
--- The row of a queue with limits of its own, locked, with the number of its slots now; null: it is
--- held elsewhere. Leases that ran out give theirs back first. The caller writes the row back
+-- Lock the row of a queue with limits of its own, and count its slots; null: another transaction
+-- holds it. Leases that ran out give theirs back first. The caller writes the row
 -- (pay_queue_limit).
 --
--- A transaction that has written nothing yet holds no row, so nobody waits for it, and it may wait,
--- a little.
+-- A transaction that has written nothing yet holds no row that others wait for, so it may wait
+-- briefly.
 create or replace function turnabout.lock_queue_limit(
     queue turnabout.queue, now_ms bigint, most int
 ) returns turnabout.queue_limit

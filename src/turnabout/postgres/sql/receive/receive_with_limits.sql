@@ -1,6 +1,6 @@
--- Lease up to max_messages where something may be going on: time has brought something, channels or
--- the queue have limits, a shard is asked for, others hold what is there. Answers as receive does;
--- `at_ms` is the clock that was passed in, if any.
+-- Lease up to max_messages on the slow path: timers are due, channels or the queue have limits, a
+-- shard is asked for, or others hold the messages. Answers as receive does; `at_ms` is the clock
+-- that was passed in, if any.
 create or replace function turnabout.receive_with_limits(
     queue turnabout.queue, max_messages int, lease_ms bigint, start text, served int, shard int,
     shards int, now_ms bigint, at_ms bigint
@@ -44,7 +44,7 @@ begin
         return query select v_turn.*;
         return;
     elsif not found then
-        -- What is there may be all of other shards, for as long as nobody works there.
+        -- What is left may belong to shards that nobody serves.
         return query select * from turnabout.nothing_ready(
             queue, v_at, case when shards is null then 5 else 200 end);
         return;

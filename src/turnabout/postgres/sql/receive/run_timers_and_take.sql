@@ -1,6 +1,5 @@
--- Take up to `most` messages where something may be going on: time has brought something, channels
--- have limits, a shard is asked for, others hold what is there. A bounded share of each. `at_ms` is
--- take_turn_by_turn's.
+-- Take up to `most` messages on the slow path: timers are due, channels have limits, a shard is
+-- asked for, or others hold the messages. A bounded share of each. `at_ms` is take_turn_by_turn's.
 create or replace function turnabout.run_timers_and_take(
     queue turnabout.queue, most int, start text, served int, shard int, shards int, now_ms bigint,
     inout at_ms bigint, out ids bigint[], out turn text, out turn_served int

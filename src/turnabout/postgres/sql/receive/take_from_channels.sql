@@ -1,5 +1,5 @@
--- Take the first messages of channels: up to `takes` from each and `most` in all. What others hold
--- is skipped. `limited`: the side of the line. Of a shard: messages without a channel by their ids.
+-- Take the first messages of channels: up to `takes` from each and `most` in all; skips held ones.
+-- `limited`: the side of the line. A shard takes messages without a channel by their ids.
 create or replace function turnabout.take_from_channels(
     queue_id int, limited boolean, channels text[], takes int[], most int, now_ms bigint,
     shard int default null, shards int default null

@@ -1,10 +1,10 @@
 -- Take up to `most` heads from the line without limits, the channels in turn.
 --
--- The everyday statement's part does it, which explains itself. What was sent before its channel
--- became limited (`rows`: there may be some) stays.
+-- Uses the everyday statement's part, which explains itself. Messages sent before their channel
+-- became limited (there may be some if `rows`) stay.
 --
--- `is_dry`: there is nothing to find. Else, where fewer came than were asked for, others hold what
--- there is.
+-- `is_dry`: there is nothing to find. Otherwise, if fewer came than were asked for, others hold the
+-- rest.
 create or replace function turnabout.take_unlimited(
     queue_id int, most int, quantum int, start text, rows boolean, now_ms bigint,
     out ids bigint[], out is_dry boolean

@@ -1,9 +1,9 @@
--- What a send with a dedup key is, by the key's entry, whose lock the caller has: `new`, or the
--- `duplicate` of the message with that id, or its content is to `replace` that of the message.
+-- Decide about a send with a dedup key, by the key's entry, whose lock the caller has: it is `new`,
+-- or a `duplicate` of the message with that id, or to `replace` the content of that message.
 --
--- Where it matters that the message still waits, its place is locked: nobody starts on it before
+-- If it matters that the message still waits, its place is locked: no receiver starts on it before
 -- this transaction has ended. So work that a suppressed send stands for never begins before its
--- time. One that was redriven has left the queue before: it stands for nobody.
+-- time. A redriven message has left the queue before, and stands for no other.
 create or replace function turnabout.judge_key(
     queue_id int, scope text, key text, mode text, now_ms bigint, out id bigint, out what text
 )

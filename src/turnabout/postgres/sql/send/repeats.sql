@@ -1,4 +1,4 @@
--- Whether earlier messages stand for all of these, so that a send of them would put nothing in.
+-- Whether earlier messages stand for all of these, so that sending them would add nothing.
 -- plans: pinned
 create or replace function turnabout.repeats(
     queue text, channels turnabout.channel_name[], keys turnabout.dedup_key[],

@@ -2,10 +2,9 @@
 -- now, null for those that are done. `results` and `result_types`, one for each receipt, stay in
 -- the history. `attempts` and `leases`: one for each receipt, or one for all.
 --
--- With `wait_for_locks` it is quick and all or nothing: it waits a little for rows that others
--- hold, and if then not every receipt is a current lease, it fails with SQLSTATE 55P03
--- (lock_not_available), to be repeated without. For a transaction of its own only; in any other it
--- is as if without.
+-- With `wait_for_locks` it is quick and all or nothing: it waits briefly for rows that others hold;
+-- if then not every receipt is a current lease, it fails with SQLSTATE 55P03 (lock_not_available),
+-- to be repeated without. Only in a transaction of its own; in any other the option is ignored.
 -- plans: pinned
 create or replace function turnabout.ack(
     queue text, ids bigint[], attempts int[], now_ms turnabout.instant default null,

@@ -1,5 +1,5 @@
--- End waiting messages as cancelled; note the wish on leased ones. Answers per id: its place in the
--- list, and cancelled | requested | leased (a row that another transaction holds) | gone.
+-- End waiting messages as cancelled; record the request on leased ones. Answers per id: its place
+-- in the list, and cancelled | requested | leased (a row that another transaction holds) | gone.
 -- plans: pinned
 create or replace function turnabout.cancel(
     queue text, ids bigint[], now_ms turnabout.instant default null
@@ -15,7 +15,7 @@ begin
     -- 1. What waits ends.
     perform turnabout.end_messages(v_queue, v_waiting, 3, v_now);
 
-    -- 2. Of what is leased the wish is noted. Locked first: then nobody can give it back.
+    -- 2. Leased messages: record the request. Lock first, so that nobody returns them meanwhile.
     v_others := turnabout.lock_messages(v_queue.id, array(
         select t.id from unnest(cancel.ids) t (id) except select w.id from unnest(v_waiting) w (id)
     ));

@@ -1,5 +1,5 @@
--- All messages of these receipts are settled: leases of nothing else go. What others hold is left
--- to its time. `leases`: one for each receipt, or one for all.
+-- Remove the leases of these receipts, whose messages are all settled, unless a lease has other
+-- messages. Leases held by others stay until they end. `leases`: one per receipt, or one for all.
 create or replace function turnabout.drop_leases(leases bigint[], receipts int) returns void
 language plpgsql as $$
 begin

@@ -1,5 +1,5 @@
--- Whether a lease (what it has of ids and attempts) is of all these messages, of each with that
--- attempt. Most often they are just as they were handed out, or a single one.
+-- Whether a lease (its ids and attempts) covers all these messages, each with that attempt. Most
+-- often they are exactly as they were handed out, or a single one.
 create or replace function turnabout.lease_holds(
     held bigint[], held_attempts int[], ids bigint[], attempt int
 ) returns boolean

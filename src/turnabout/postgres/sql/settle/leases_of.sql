@@ -1,9 +1,9 @@
--- For each receipt the number of its lease, null where that is no more or not of this message.
--- `leases`: one for each, or one for all. A receipt that has none (null, or 0) is good where the
--- same attempt can't have been given out twice: for what was sent since the last rebuild, and for
--- leases of a move, whose numbers are below zero. The greatest bigint stands for any lease.
+-- For each receipt the number of its lease; null if that is over, or not of this message. `leases`:
+-- one for each, or one for all. A receipt without one (null, or 0) is good if the same attempt
+-- can't have been given out twice: for messages sent since the last rebuild, and for leases of a
+-- move, whose numbers are below zero. The greatest bigint stands for any lease.
 --
--- A nested loop over these lists would take their number squared, and the planner expects few.
+-- A nested loop over these lists would be quadratic, and the planner expects short lists.
 create or replace function turnabout.leases_of(
     queue_id int, ids bigint[], attempts int[], leases bigint[]
 ) returns bigint[]

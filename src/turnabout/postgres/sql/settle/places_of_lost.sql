@@ -1,4 +1,4 @@
--- Where the messages are now whose receipts are not held (null: it is); null if all are held.
+-- For each receipt that is not held, where its message is now (null: it is held); null: all are.
 create or replace function turnabout.places_of_lost(queue_id int, ids bigint[], held bigint[])
 returns text[]
 language plpgsql as $$

@@ -1,10 +1,9 @@
--- Give leased messages back, which the caller has locked: their leases, which began at `leased_at`,
--- end with this; null: the caller has ended them. Each of `delays` counts from now; 0 is ready at
+-- Give back leased messages that the caller has locked, and end their leases, which began at
+-- `leased_at`; null: the caller has ended them. Each of `delays` counts from now; 0 is ready at
 -- once.
 --
--- Those whose cancelling was asked for end instead, and those that were delivered as often as they
--- may be are dead. The answer says which, null if there are none, and of the dead what
--- `dead_letter` answers.
+-- Messages whose cancelling was requested end instead, and those out of deliveries are dead.
+-- Answers with both, null if there are none, and for the dead with the answer of `dead_letter`.
 create or replace function turnabout.requeue(
     queue turnabout.queue, ids bigint[], leased_at bigint[], delays bigint[], now_ms bigint,
     kind text, out unwanted bigint[], out dead bigint[], out dead_letter text

@@ -1,6 +1,6 @@
--- Leases that ran out, about `most` messages of them: those are charged as a crash, and become
--- ready or die, or end as cancelled if somebody asked for that. Settled ones are no longer of their
--- lease. Of a lease that has messages which run longer, or which others hold just now, these stay.
+-- End leases that ran out, about `most` messages of them: each is charged as a crash, and becomes
+-- ready or dies, or ends as cancelled if that was requested. Settled messages no longer belong to
+-- the lease. Messages that were extended, or are locked, stay in it.
 --
 -- Leases and messages are locked first, and only then is it read how long they run: what was
 -- extended a moment ago runs on. (`+ 0` keeps that column out of the choice of an index: in a small

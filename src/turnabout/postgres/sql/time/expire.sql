@@ -1,4 +1,4 @@
--- End up to `most` waiting messages whose time to live has passed. What others hold is skipped.
+-- End up to `most` waiting messages whose time to live has passed; skips those held by others.
 create or replace function turnabout.expire(queue turnabout.queue, now_ms bigint, most int)
 returns void
 language plpgsql as $$

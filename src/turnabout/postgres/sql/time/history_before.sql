@@ -1,6 +1,6 @@
--- From before which instant a queue's history is swept row by row. Where no queue keeps it for
--- longer, whole days are dropped instead (maintain_days), and rows only go if that was not possible
--- for two more days.
+-- The instant before which a queue's history is swept row by row. If no queue keeps it for longer,
+-- whole days are dropped instead (maintain_days), and rows only if that has not been possible for
+-- two more days.
 create or replace function turnabout.history_before(keeps_ms bigint, longest bigint, now_ms bigint)
 returns bigint
 language sql immutable parallel safe as $$

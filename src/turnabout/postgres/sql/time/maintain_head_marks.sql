@@ -1,7 +1,7 @@
--- Lower the head marks that something live lies behind (a late commit, a receive that was rolled
--- back), and drop those that a newer one replaces, and those that spare nobody a long way: vacuum
--- has come. The more there are, the sooner they go: receives pass those of empty channels, too.
--- Without this look a message could stay hidden: P1 rests on it.
+-- Lower head marks that hide something live (a late commit, a receive that was rolled back), and
+-- drop those that a newer one replaces or that save little, as vacuum has come. The more there are,
+-- the sooner they go: receives pass those of empty channels, too. Without this a message could stay
+-- hidden: P1 depends on it.
 create or replace function turnabout.maintain_head_marks(queue_id int) returns void
 language plpgsql as $$
 declare

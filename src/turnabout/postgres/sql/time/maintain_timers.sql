@@ -1,5 +1,5 @@
--- Run all timers, from the first on; and where an old snapshot has left many dead entries before
--- them, let receive start its look behind those. What is due before that bound, a late commit, is
+-- Run all timers, from the first on; and if an old snapshot has left many dead entries before them,
+-- let receive start its look behind those. A timer due before that bound, after a late commit, is
 -- found here, a second later.
 create or replace function turnabout.maintain_timers(queue turnabout.queue, now_ms bigint)
 returns void

@@ -1,5 +1,5 @@
--- Note that rows of the log were removed up to a position; nothing was where it is null. What lower
--- notes are free goes with it.
+-- Note that rows of the log were removed up to a position; null: none were. Lower notes that are
+-- not locked are removed.
 create or replace function turnabout.note_floor(xid xid8, id bigint) returns void
 language plpgsql as $$
 begin

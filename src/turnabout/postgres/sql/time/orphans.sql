@@ -1,4 +1,4 @@
--- Those of these messages that stand nowhere: neither ready, nor scheduled, nor leased.
+-- Those of these messages that have no place: neither ready, nor scheduled, nor leased.
 -- plans: pinned
 create or replace function turnabout.orphans(ids bigint[]) returns bigint[]
 language plpgsql as $$

@@ -1,5 +1,5 @@
--- A rebuild leaves out what prepared transactions have in hand, and can't see what they will add.
--- It has noted them; once one has ended, give a place to what it left.
+-- A rebuild leaves out the messages of prepared transactions, and can't see those they will add. It
+-- has noted the transactions; when one has ended, give places to the messages it left.
 create or replace function turnabout.place_prepared(now_ms bigint) returns void
 language plpgsql as $$
 begin

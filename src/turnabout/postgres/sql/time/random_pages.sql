@@ -1,4 +1,4 @@
--- Where a few pages of a table begin and end, chosen at random: each page as often as any other.
+-- The first and last of a few pages of a table, chosen at random with equal chances for each page.
 create or replace function turnabout.random_pages(
     place regclass, out from_tid tid, out until_tid tid
 )

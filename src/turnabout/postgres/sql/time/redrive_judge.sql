@@ -1,5 +1,5 @@
--- Lock messages of a redrive, pass over what others hold, and judge them as they are now: which to
--- `move`, `most` of them, and how many stay. `last_id`: where it stopped, as these are enough.
+-- Lock messages of a redrive, except those held by others, and judge them as they are now: the ones
+-- to `move`, at most `most`, and the number that stay. `last_id`: where it stopped with enough.
 create or replace function turnabout.redrive_judge(
     redrive turnabout.redrive, ids bigint[], most int,
     out move bigint[], out skipped int, out last_id bigint

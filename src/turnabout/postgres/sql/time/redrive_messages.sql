@@ -1,5 +1,5 @@
--- Move messages of a redrive, which the caller has locked, each to its queue. They are no longer
--- among what was sent to the queue they leave. Answers with the names of the queues they went to.
+-- Move messages of a redrive, which the caller has locked, each to its queue. The queue they leave
+-- no longer counts them as sent. Answers with the names of the queues they went to.
 create or replace function turnabout.redrive_messages(
     redrive turnabout.redrive, ids bigint[], now_ms bigint
 ) returns text[]

@@ -1,6 +1,6 @@
--- Where a redrive takes a message: the name of a queue; '' if it matches and has to stay (its queue
--- is gone or of another namespace, or it was redriven too often); null if it does not match. To
--- another namespace only a named target leads.
+-- The queue to which a redrive takes a message; '' if it matches and has to stay (its queue is gone
+-- or of another namespace, or it was redriven too often); null if it does not match. Only a named
+-- target leads to another namespace.
 create or replace function turnabout.redrive_target(
     redrive turnabout.redrive, channel text, origin text
 ) returns text

@@ -1,5 +1,5 @@
--- What time has brought, a bounded share of it: due messages become ready, and leases that ran out
--- end. Rows that others hold are skipped.
+-- Process a bounded share of timers: due messages become ready, and leases that ran out end. Rows
+-- that others hold are skipped.
 create or replace function turnabout.run_timers(queue turnabout.queue, now_ms bigint, most int)
 returns void
 language plpgsql as $$

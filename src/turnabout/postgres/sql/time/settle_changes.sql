@@ -1,14 +1,14 @@
--- A change of a queue (its settings, a policy, its end) is over when all transactions have ended
--- that may not know it. Until then what they decide under the old settings may still come: leases
--- that no limit counts, or of which no history would be kept, and messages of a queue that is gone.
--- So acks leave the quick way, limits count leases and not slots (uncounted_leases), and this does
--- over what they wrote. It is called after the change's commit, by receives and by maintenance.
+-- A change of a queue (its settings, a policy, its end) is over when all transactions that may not
+-- have seen it have ended. Until then they may still act on the old settings: add leases that no
+-- limit counts, or whose history would not be kept, and messages of a queue that is gone. So acks
+-- avoid the fast path, limits count leases and not slots (uncounted_leases), and this corrects what
+-- they wrote. Receives and maintenance call it after the change's commit.
 --
--- Such a transaction has the lock on a table of ours before it reads the settings, and keeps it to
--- its end, so those that hold one after the change's commit are all that there can be. (Above `read
--- committed` the snapshot is older: see receive and send.)
+-- Such a transaction locks one of our tables before it reads the settings, and keeps the lock to
+-- its end, so only those that hold one after the change's commit matter. (Above `read committed`
+-- the snapshot is older: see receive and send.)
 --
--- With `waits` it stays a moment, unless it holds something: nearly all of them are gone by then.
+-- With `waits` it waits a moment, unless it holds something: nearly all of them are gone by then.
 -- plans: pinned
 create or replace function turnabout.settle_changes(
     queue text, now_ms turnabout.instant default null, waits boolean default true

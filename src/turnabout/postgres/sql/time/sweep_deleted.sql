@@ -1,6 +1,6 @@
--- Sweep what transactions have written to a queue that was deleted meanwhile. Its messages were
--- accepted, so they go, uncharged, to the queue that has the name now (`heir`); without one they
--- are deleted as the others were. `is_over`: nothing more can come.
+-- Sweep messages that transactions have written to a queue deleted meanwhile. They were accepted,
+-- so they go, uncharged, to the queue that has the name now (`heir`); without one they are deleted
+-- like the others. `is_over`: nothing more can come.
 create or replace function turnabout.sweep_deleted(
     queue_id int, heir turnabout.queue, is_over boolean, now_ms bigint
 ) returns void
