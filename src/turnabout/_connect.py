@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from turnabout._async import AsyncTurnabout
 
 Tracing = Literal["off", "link", "parent"]
-"""How a handler's span stands to the sender's: linked, in a trace of its own, or its child."""
+"""Relation of a handler's span to the sender's: linked, in a trace of its own, or its child."""
 
 Clock = Callable[[], int]
 """Milliseconds since 1970; given by tests. Unless given, time is the database's."""
 
 AWAY_SECONDS = 0.5
-"""Between two looks whether a database is back."""
+"""Time between two checks whether a database is back."""
 
 _DATABASES = "give it sqlite:///path/to/file.db or postgresql://user@host/db"
 
@@ -117,7 +117,7 @@ def tracing_slice() -> ModuleType:
 
 
 def _spans(tracing: Tracing, url: str) -> Any:
-    """What makes the spans; None: nobody asked for any. Raises: UsageError."""
+    """The maker of spans; None without tracing. Raises: UsageError."""
     limits.choice(tracing, "tracing", get_args(Tracing))
     if tracing == "off":
         return None
@@ -206,7 +206,7 @@ def _doctor(url: str) -> ModuleType:
 def _kind(
     url: object, clock: Clock | None = None, token: str | None = None
 ) -> Literal["sqlite", "postgresql", "http"]:
-    """Which store it is of, and its package is there; else refused, without showing secrets."""
+    """The kind of store; refused, without showing secrets, if its package is missing."""
     if not isinstance(url, str):
         raise UsageError(f"a URL is a str, not {type(url).__name__}")
     scheme = _scheme(url)

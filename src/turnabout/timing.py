@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from cronsim import CronSim
 
 LATE_MS = 60_000
-"""Under `missed="skip"` a due time that is older than this is dropped."""
+"""Age of a due time from which `missed="skip"` drops it."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MS = timedelta(milliseconds=1)

@@ -92,7 +92,7 @@ class AsyncMessageLoop(Generic[M]):
             beside_async(self._end(_in_flight(frame)), self._shared.loose_ends)
 
     def _note_callers(self, frame: FrameType) -> None:
-        """Whose end drops this loop: the function that has the loop, and the one that called it."""
+        """Note the frames whose end drops this loop: the function that has it, and its caller."""
         outer = frame.f_back
         self._callers = {frame.f_code} if outer is None else {frame.f_code, outer.f_code}
 

@@ -31,7 +31,7 @@ class EventReader:
         self._level_until = 0.0
 
     async def events(self, idle_seconds: float | None) -> AsyncIterator[Event]:
-        """Until nothing came for `idle_seconds`, or the connection is closed."""
+        """Yield events until none came for `idle_seconds`, or the connection is closed."""
         if await self._level_now() == "off":
             raise UsageError(
                 f"the queue {self._queue!r} has no events: call `queue.update(events='all')` "

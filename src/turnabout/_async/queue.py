@@ -434,7 +434,7 @@ class AsyncJoinedQueue(AsyncQueue):
         return await receive_once(self._shared, verb)
 
     async def wake(self) -> None:
-        """After your commit: tell receivers that wait. Without it they learn when they next look,
+        """Notify waiting receivers, after your commit. Without it they learn when they next look,
         on PostgreSQL after seconds, on SQLite after some milliseconds.
         """
         await self._joined.wake(self.name)

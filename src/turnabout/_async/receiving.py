@@ -90,7 +90,7 @@ class StoreSource:
             await self._shared.store.run(Release(self._verb.queue, receipts))
 
     async def signal(self) -> int:
-        """Before each sleep: what is done once in a while holds up nobody who was woken."""
+        """Do periodic work, which must not delay a woken receiver, then read the signal."""
         await _before_look(self._shared, self._verb.queue)
         return await self._shared.store.signal(self._verb.queue, Change.READY)
 

@@ -18,7 +18,7 @@ from turnabout.words.errors import Forbidden, Unavailable, Uncertain
 from turnabout.words.verbs import QueueList
 
 ROUND_SECONDS = 30.0
-"""Between two looks for old rows, which read a little of every queue."""
+"""Time between two looks for old rows, which read a little of every queue."""
 LOOK_SHARE, LOOK_TIMES_MAX = 0.01, 20
 """Share of the time spent on looks: slow looks are spaced further apart, up to this factor."""
 STEP_SECONDS = 0.5
@@ -37,7 +37,7 @@ class Upkeep:
         """The queue that had its turn last."""
 
     def received_from(self, queue: str) -> None:
-        """Somebody has looked for messages there, so there may be something to do soon."""
+        """Note that a receiver has looked for messages there: there may be work soon."""
         self._received[queue] = None
 
     async def step(self) -> None:

@@ -31,7 +31,7 @@ class EventReader:
         self._level_until = 0.0
 
     def events(self, idle_seconds: float | None) -> Iterator[Event]:
-        """Until nothing came for `idle_seconds`, or the connection is closed."""
+        """Yield events until none came for `idle_seconds`, or the connection is closed."""
         if self._level_now() == "off":
             raise UsageError(
                 f"the queue {self._queue!r} has no events: call `queue.update(events='all')` "

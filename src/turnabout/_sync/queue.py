@@ -431,7 +431,7 @@ class JoinedQueue(Queue):
         return receive_once(self._shared, verb)
 
     def wake(self) -> None:
-        """After your commit: tell receivers that wait. Without it they learn when they next look,
+        """Notify waiting receivers, after your commit. Without it they learn when they next look,
         on PostgreSQL after seconds, on SQLite after some milliseconds.
         """
         self._joined.wake(self.name)

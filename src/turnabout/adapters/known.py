@@ -1,4 +1,4 @@
-"""Which adapter an object gets: by the names of its type and the types that this is made from."""
+"""Finding the adapter for an object: by the names of its type and of its type's bases."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class VerbCommand(Command):
         self.kind = kind
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Its fields with their types, its answer, and a call of it."""
+        """Show its fields with their types, its answer, and a call of it."""
         from msgspec.structs import fields
 
         from turnabout.wire import object_of

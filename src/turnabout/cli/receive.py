@@ -165,7 +165,7 @@ def attempts(one: Any) -> str:
 
 
 def _error(message: Peeked) -> str:
-    """Why it has failed here, in a line; the whole text is in `--full`."""
+    """The last error in this queue, in a line; the whole text is in `--full`."""
     return _show.error(message.error or "", 50)
 
 

@@ -1,4 +1,4 @@
-"""Which channel a task is sent to: whose turn it is, and whose limits count."""
+"""The channel that a task is sent to, which decides its turn and its limits."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def used(alias: str) -> list[TurnaboutBackend]:
 
 
 def follow(using: str, **_: Any) -> None:
-    """After each `migrate`: later steps of the schema, and queues that are new in TASKS."""
+    """Apply later steps of the schema and make new queues in TASKS, after each `migrate`."""
     backends = used(using)
     if backends and not is_in_memory(connections[using]):
         url = backends[0].url

@@ -20,11 +20,11 @@ from turnabout.words.errors import BrokenInvariant, UsageError
 from turnabout.words.value import replace
 
 ROWS = 5_000
-"""At most this many messages are copied and given their places at once, …"""
+"""Messages copied and given their places at once."""
 BYTES = 16 * 1024 * 1024
-"""… or this many bytes of payload, and one message more."""
+"""Payload bytes copied at once, and one message more."""
 SLACK = 1_000
-"""This many ids may be given out on the target between a look at its sequence and a change."""
+"""Ids that may be given out on the target between a look at its sequence and a change."""
 
 
 def check(file: Source, database: Target) -> list[str]:

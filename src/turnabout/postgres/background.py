@@ -138,5 +138,5 @@ class AsyncLateNotices(AsyncBackground):
 
 
 def _seconds_left(notices: Notices) -> float:
-    """Until they are due; where nobody could send them in time, a moment."""
+    """Time until they are due; a moment if they are overdue, as no connection was idle."""
     return max(notices.due_at - time.monotonic(), 0.0) or PAUSE_SECONDS

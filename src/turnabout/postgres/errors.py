@@ -87,7 +87,7 @@ class RoleReadsOnly(psycopg.errors.ReadOnlySqlTransaction):
 
 
 class NotRebuilt(Busy):
-    """After a crash of the server: the store rebuilds, and repeats the call."""
+    """Places are missing after a crash of the server: the store rebuilds, and repeats the call."""
 
 
 def busy(code: str) -> type[Busy]:

@@ -22,7 +22,7 @@ class SplitVerb:
 
     verbs: list[v.Verb[Any]]
     places: list[tuple[int, int]]
-    """For each item of the whole verb: the round that answers it, and its index there."""
+    """The round that answers each item of the whole verb, and the item's index there."""
 
     def merge(self, answers: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
         """The outcomes in the order of the whole verb's items."""

@@ -15,7 +15,7 @@ _NULL = _LENGTH.pack(-1)
 
 
 def encoded(parameters: Sequence[Any]) -> tuple[list[bytes | None], list[int]]:
-    """Their values and formats; the statement's casts give their types."""
+    """Values and formats of the parameters; the statement's casts give their types."""
     values: list[bytes | None] = []
     formats: list[int] = []
     for parameter in parameters:

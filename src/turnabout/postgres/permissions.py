@@ -1,4 +1,4 @@
-"""Which functions each kind of permission is for.
+"""The functions that each kind of permission allows.
 
 A role with a permission may call these functions, which act with the rights of the schema's owner;
 of the tables it may read the ledger only. What it says is not trusted: the types of arguments are

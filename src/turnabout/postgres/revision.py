@@ -1,4 +1,4 @@
-"""Which sets of functions this library calls.
+"""The sets of functions that this library calls.
 
 Each revision of the functions has a schema of its own, so two versions of the library can work on
 one database. The functions' files say `turnabout.`, where the latest set stands for people who

@@ -23,8 +23,8 @@ from turnabout.words.verb import Change
 ASK_SECONDS = 20.0
 """Seconds that one request waits for a change."""
 POLL_SECONDS = 1.0
-"""While the server cannot be asked, waiters look for themselves this often; and a server that
-answers at once is asked no more often.
+"""Time between two looks of waiters while the server cannot be asked, and the minimum between two
+requests to a server that answers at once.
 """
 
 
@@ -59,7 +59,7 @@ class RemoteListener:
         self._tasks: dict[Place, asyncio.Task[None]] = {}
 
     def listen(self, queue: str, change: Change) -> None:
-        """Somebody waits there now."""
+        """Ask the server for changes there, as a caller waits now."""
         place = queue, change
         if place not in self._tasks and not self._notifier.closed:
             self._tasks[place] = asyncio.get_running_loop().create_task(
@@ -115,7 +115,7 @@ class ListenerThread:
         self._thread.start()
 
     def listen(self, queue: str, change: Change) -> None:
-        """Somebody waits there now."""
+        """Ask the server for changes there, as a caller waits now."""
         with contextlib.suppress(RuntimeError):  # closed meanwhile: nobody waits any more
             self._loop.call_soon_threadsafe(self._listener.listen, queue, change)
 

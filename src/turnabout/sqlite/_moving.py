@@ -1,7 +1,7 @@
-"""Why a file's write lock is held for long: `turnabout move` copies it to another database.
+"""The reason of a long write lock on a file: `turnabout move` copies it to another database.
 
-That cannot be said in the file itself, where nothing is seen before it is committed. So the place
-it goes to stands in a file beside it, and counts while that one is locked.
+The file itself cannot say so, as readers see nothing uncommitted. So the URL it goes to stands in a
+file beside it, and counts while that one is locked.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ class Reserve:
         self._path = Path(f"{path}-reserve") if is_possible else None
         self._file: Descriptor | None = None
         self._bytes = 0
-        """Its last size."""
+        """The last size of the reserve."""
 
     def keep(self, log_bytes: int) -> None:
         """Make it as large as the log, in steps, if it has not been given up."""

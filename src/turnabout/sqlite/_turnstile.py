@@ -36,11 +36,11 @@ _PATIENCE_SECONDS = 0.003
 """First pause of the process in the turnstile, while another one may have its turn. (It may also
 be gone: nobody can tell.) The waiter came a moment after that turn began."""
 _INSIDE_SECONDS = 0.000_1
-"""Between two tries of the same one, afterwards."""
+"""Later pauses of the process in the turnstile."""
 _COURTESY_SECONDS = 1.0
-"""After that, a process that did not get into the turnstile goes for the lock without it."""
+"""Longest wait for the turnstile; then a process goes for the lock without it."""
 _OUTSIDE_SECONDS = 0.002
-"""Between two tries of those behind it, at first."""
+"""First pause of processes behind the turnstile."""
 _HASTE = 50
 """Rate at which polls get more frequent: after 1/50 s twice as frequent, after 1 s 51 times."""
 
@@ -92,7 +92,7 @@ class Turnstile:
         )
 
     def _identity_now(self) -> tuple[int, int] | None:
-        """Which file has the path's name; None: none has."""
+        """Identity of the file with the path's name; None: there is none."""
         try:
             found = None if self._path is None else self._path.stat()
         except FileNotFoundError:

@@ -144,7 +144,7 @@ class Writer:
                         self._waiting.appendleft(other)
 
     def _leave(self, pending: Pending[Any]) -> None:
-        """Its caller waits no longer."""
+        """Remove a call whose caller waits no longer."""
         with self._mutex:
             if pending in self._waiting:
                 self._waiting.remove(pending)

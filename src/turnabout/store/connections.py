@@ -23,7 +23,7 @@ class Connections(Protocol):
         ...
 
     def put_back(self, connection: Any, *, keep: bool) -> None:
-        """Its handler has ended: close it, or keep it for the next `open`. From any thread."""
+        """Close it, or keep it for the next `open`, after its handler. From any thread."""
         ...
 
     def is_lost(self, connection: Any) -> bool:

@@ -105,7 +105,7 @@ class Definition:
         )
 
     def _key(self, options: CallOptions, payload: bytes, given: dict[str, Any] | None) -> str:
-        """Its name, and a digest: a key has a limit, arguments have none."""
+        """The task's name, and a digest: a key has a limit, arguments have none."""
         what = payload if options.key is None else _of(options.key, given).encode()
         return f"{self.name[:200]}:{hashlib.sha256(what).hexdigest()[:32]}"
 

@@ -13,7 +13,7 @@ from turnabout.words.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """Which exceptions are worth another attempt, how many, and after which pause.
+    """Exceptions that are worth another attempt, the number of attempts, and the pauses.
 
     on:          classes of exceptions; any other one ends the task at once, as `GiveUp` does.
     attempts:    at most so many in all, crashes included; None: as the queue's `max_attempts`

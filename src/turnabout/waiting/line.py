@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 
 @dataclass(slots=True, eq=False)
 class Waiter:
-    """Somebody in the line. Kinds of them have room for their answers."""
+    """A caller in the line; subclasses have room for their answers."""
 
     called: Any  # an Event of `threading` or of `asyncio`
     """Set when it is answered, or leads."""

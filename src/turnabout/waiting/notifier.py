@@ -44,7 +44,7 @@ class Notifier:
         _call(callbacks)
 
     def notify_all(self) -> None:
-        """Something may have changed in any queue, or the waiters have to leave."""
+        """Notify waiters of all queues: any may have changed, or the waiters have to leave."""
         with self._lock:
             self._all += 1
             callbacks = self._everyone()

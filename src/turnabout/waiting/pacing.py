@@ -30,7 +30,7 @@ TURNS_MAX = 10_000
 FAILURES_TOLD = 10
 """Retryable failures of maintenance in a row before one is logged."""
 AGAIN_SECONDS = 60.0
-"""After a refusal, and between complaints about the same matter."""
+"""Pause after a refusal, and between complaints about the same matter."""
 
 
 class Patience:

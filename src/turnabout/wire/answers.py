@@ -101,7 +101,7 @@ def transaction_pieces(verbs: Sequence[v.Verb[Any]], answers: Sequence[Any]) -> 
 
 
 def load_transaction_answer(verbs: Sequence[v.Verb[Any]], body: bytes) -> list[Any]:
-    """Their answers. Raises: Uncertain if it holds anything else."""
+    """The answers of these verbs. Raises: Uncertain if the body holds anything else."""
     try:
         items = _decode_transaction_answer(body).items
         pairs = list(zip(verbs, items, strict=True))

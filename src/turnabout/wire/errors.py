@@ -55,7 +55,7 @@ _TEXTS: Mapping[str, str] = {
 
 
 _TELL = (e.Unavailable, e.Forbidden, e.Uncertain)
-"""Their texts are for clients, unless they were raised from something beneath."""
+"""Errors whose texts are for clients, unless they were raised from something beneath."""
 
 
 class ErrorFields(msgspec.Struct, omit_defaults=True):

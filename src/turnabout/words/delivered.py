@@ -87,7 +87,7 @@ class DeliveredMessage:
 
     @property
     def origin(self) -> Origin | None:
-        """Where and why it died, in a dead-letter queue or after a redrive; otherwise None."""
+        """Place and cause of death, in a dead-letter queue or after a redrive; otherwise None."""
         return self._delivery.origin
 
     @property

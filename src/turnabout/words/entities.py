@@ -130,7 +130,7 @@ class Outgoing(Value):
             raise UsageError("dedup_mode, dedup_window and dedup_scope need a dedup_key")
 
     def delay_from(self, now: int, default: int) -> int:
-        """Its delay, where the database's clock says `now`. Raises: UsageError over 366 days."""
+        """The delay at `now`, by the database's clock. Raises: UsageError over 366 days."""
         if self.due_at is None:
             return default if self.delay_ms is None else self.delay_ms
         delay = max(0, self.due_at - now)

@@ -133,6 +133,6 @@ class WrongVersion(TurnaboutError):
 
 
 class BrokenInvariant(TurnaboutError):
-    """Something that must not be possible was seen. Please report it with the message's text."""
+    """An impossible state was seen. Please report it with the message's text."""
 
     code = "broken_invariant"

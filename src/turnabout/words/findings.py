@@ -204,7 +204,7 @@ def ok(name: str, text: str, **facts: Any) -> Finding:
 
 
 def warn(name: str, text: str, todo: str, **facts: Any) -> Finding:
-    """Somebody has to look after it."""
+    """Make the finding of a check that needs somebody's attention."""
     return Finding(name, "warn", text, todo, facts)
 
 

@@ -57,7 +57,7 @@ class Received(Value):
 
     deliveries: tuple[Delivery, ...]
     retry_after_ms: int | None = None
-    """Until a message is due or a limit opens, as far as is known; None: only a send can help."""
+    """Time until a message is due or a limit opens, if known; None: only a send can help."""
     turn: Turn | None = None
     """Next place in the round robin, if weights make it more than the last channel served."""
     acked: tuple[AckOutcome, ...] = ()

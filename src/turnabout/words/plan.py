@@ -25,7 +25,7 @@ A = TypeVar("A")
 
 
 class PlannedVerb(Generic[A]):
-    """Something that will be done at the end of the block."""
+    """A verb that runs at the end of the block."""
 
     __slots__ = ("_told", "verb")
 
@@ -158,7 +158,7 @@ class PlannedChannel:
 
 
 def _place(planned: PlannedVerb[Any]) -> tuple[str, int, str]:
-    """Its position in the order; equal positions stay in the order of collection."""
+    """The verb's position in the order; equal positions stay in the order of collection."""
     verb = planned.verb
     if isinstance(verb, PolicySet):
         return verb.queue, 0, verb.channel

@@ -141,7 +141,7 @@ class EventPage(Value):
 
 
 class RedriveFilter(Value):
-    """Which messages a redrive takes; None does not ask."""
+    """Filter for the messages that a redrive takes; None matches any."""
 
     channel: str | None = None
     died_from: int | None = None

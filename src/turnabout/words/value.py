@@ -21,7 +21,7 @@ T = TypeVar("T", bound="Value")
 
 @dataclass_transform(frozen_default=True)
 class Value(Struct, frozen=True, repr_omit_defaults=True):
-    """Its fields are given by position or by name."""
+    """Immutable record: its fields are given by position or by name."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copied and unpickled by its class, which checks it again."""

@@ -32,7 +32,7 @@ Scope = Literal["produce", "consume", "operate"]
 
 
 class Change(IntFlag):
-    """What a verb may have made available to waiters."""
+    """Changes that waiters of a queue may be waiting for."""
 
     NOTHING = 0
     READY = 1
@@ -174,7 +174,7 @@ class Verb(Value, Generic[A]):
     """A request to a store; `A` is what it answers."""
 
     name: ClassVar[str]
-    """Its class's, in snake case: of `QueueCreate` it is `queue_create`."""
+    """The class's name in snake case: `queue_create` for `QueueCreate`."""
     scope: ClassVar[Scope] = "operate"
     """The minimum scope that a token or role needs; `operate` includes the other two."""
     items: ClassVar[Items | None] = None
@@ -191,10 +191,10 @@ class Verb(Value, Generic[A]):
     merges: ClassVar[bool] = False
     """A server may carry out several as one, if they differ in their items only."""
     lists: ClassVar[bool] = False
-    """Without a queue's name it is about all queues that its caller may ask about."""
+    """True if without a queue's name it covers all queues that its caller may ask about."""
 
     pages: ClassVar[Pages | None] = None
-    """Its answer is a list that may be long: servers give a part, and say where to go on."""
+    """Set if its answer is a list that may be long: servers give a part, and say where to go on."""
 
     def __init_subclass__(cls) -> None:
         cls.name = snake(cls.__name__)

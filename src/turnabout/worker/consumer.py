@@ -85,11 +85,11 @@ class Consumer:
     # --- taking ----------------------------------------------------------------------------------
 
     def wake(self) -> None:
-        """Something changed for `take`: room, the phase, or that nothing is held any more."""
+        """Tell `take` of a change: of room, of the phase, or that nothing is held any more."""
         self._changed.set()
 
     async def take(self) -> None:
-        """Until the phase changes: fetch what there is room for."""
+        """Fetch messages while there is room, until the phase changes."""
         backoff = Backoff()
         with self._settler.riding():
             while self._run.phase is Phase.TAKING:
@@ -168,7 +168,7 @@ class Consumer:
             self.give_back_waiting()
 
     async def _wait(self, nothing: Batch[PlainMessage]) -> None:
-        """Until there may be more. First others must know that we wait, then look once more."""
+        """Wait for messages. The first call announces the waiter, so that another look follows."""
         store, queue = self._run.turnabout.store, self.job.queue
         seen, self._seen = self._seen, None
         if seen is None:

@@ -153,7 +153,7 @@ def _failed(error: BaseException, text: str = "", *, retry: bool = True) -> Fail
 
 
 def _said(error: BaseException) -> str:
-    """Its own text, or that there is none to be had."""
+    """The error's own text; a substitute if it raises."""
     try:
         return str(error)
     except BaseException as raised:  # noqa: BLE001 - as above

@@ -32,7 +32,7 @@ class WorkerStats:
     cancelled: int = 0
     """Ended as cancelled, as was requested."""
     lost: int = 0
-    """Their lease was lost before they were settled."""
+    """Leases lost before they were settled."""
 
 
 @dataclass(frozen=True, slots=True)

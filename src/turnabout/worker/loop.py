@@ -80,13 +80,13 @@ class Lease:
     dead: bool = False
     """True if the message died of its failure."""
     noted: bool = False
-    """Its loss was logged and counted."""
+    """The loss was logged and counted."""
     cancel_requested: bool = False
-    """Somebody asked for its cancelling: unless it is acked, it ends as cancelled."""
+    """Cancelling was requested: unless the message is acked, it ends as cancelled."""
     told_to_cancel: bool = False
     """The worker has acted on that."""
     timed_out: bool = False
-    """Its handler has passed its time limit."""
+    """The handler has passed its time limit."""
     sever: Callable[[], None] | None = None
     """Ends the transaction that its handler has open, from outside and at any time."""
     stop_event: threading.Event | None = None
@@ -98,7 +98,7 @@ class Lease:
     leased_at: int = 0
     """Start of the lease, in milliseconds by the database's clock."""
     asked_at: float = 0.0
-    """About the same moment by our clock, and not later."""
+    """Start of the lease by our clock: about the same moment, and not later."""
 
     @property
     def alive(self) -> bool:
@@ -227,9 +227,9 @@ def pause_seconds(retry_after_seconds: float | None, poll_seconds: float) -> flo
 
 
 RETRY_NEAR_SECONDS = 60.0
-"""`until_empty` waits for messages that failed in this worker and come back in that time."""
+"""Longest time for which `until_empty` waits for a retry of this worker."""
 RETRY_LATE_SECONDS = 1.0
-"""After a retry is due: then somebody else has it."""
+"""Time after a retry is due when another worker is taken to have it."""
 
 
 class Phase(IntEnum):

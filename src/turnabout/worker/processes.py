@@ -32,7 +32,7 @@ from turnabout.worker.worker import Worker
 log = logging.getLogger("turnabout.worker")
 
 RESTARTS_MAX = 5
-"""After this many crashes of one child, each soon after its start, all are stopped."""
+"""Crashes of one child, each soon after its start, after which all are stopped."""
 SOON_SECONDS = 10.0
 WRONG_CALL = 2
 """Exit code where no repetition helps: a wrong URL, a database not migrated."""
@@ -172,7 +172,7 @@ class _Child:
     environment: Mapping[str, str]
     ended: Callable[[int], None]
     waits: bool = False
-    """After a crash it is started again by `replace` only."""
+    """True if only `replace` starts it again after a crash."""
     replaced: bool = False
     process: subprocess.Popen[bytes] | None = None
     told: bool = False

@@ -163,7 +163,7 @@ class Run:
     # --- the run ---------------------------------------------------------------------------------
 
     async def run(self, settings: Mapping[str, Mapping[str, Any]]) -> None:
-        """Until stopped; raises what broke the worker, if something did."""
+        """Run until stopped; raises the error that broke the worker, if there was one."""
         if not await self._reached(settings):
             return
         takes = [asyncio.create_task(self._guarded(c.take)) for c in self._consumers]

@@ -158,7 +158,7 @@ class TransactionConsumer(Consumer):
 
 
 class _Undone(Exception):
-    """Somebody else has the message and will do the work: this transaction is rolled back."""
+    """Another worker has the message and will do the work: this transaction is rolled back."""
 
 
 def _check(lease: Lease, ending: threading.Lock) -> None:

@@ -1,4 +1,4 @@
-"""Which PostgreSQL programs there are, and the user to run them as.
+"""Finding PostgreSQL's programs, and the user to run them as.
 
 Knows files and processes of this machine; knows nothing of data folders and servers.
 """

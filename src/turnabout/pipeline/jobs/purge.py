@@ -23,7 +23,7 @@ STEP_ROWS = 10_000
 
 
 class NotArchived(TurnaboutError):
-    """Something that a purge needs is not there: nothing was removed."""
+    """A requirement of a purge is missing: nothing was removed."""
 
     code = "not_archived"
 

@@ -1,4 +1,4 @@
-"""Which rows of an archive are wanted, and a look at them by DuckDB."""
+"""Filters of an archive's rows, and reading them by DuckDB."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def _ended(found: ReportFacts, total: Row) -> str:
 
 
 def _slow(found: ReportFacts) -> Iterator[str]:
-    """When waiting was far over the rest: of the queue where that was worst."""
+    """A sentence on the times of far longer waits than usual, for the worst queue."""
     worst: tuple[float, str] | None = None
     for name, steps in found.steps.items():
         known = sorted(

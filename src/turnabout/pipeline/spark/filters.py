@@ -1,4 +1,4 @@
-"""Which rows are wanted: conditions on columns, names of queues, and Spark's filters as such.
+"""Filters of rows: conditions on columns, names of queues, and Spark's own filters.
 
 A condition means in SQL exactly what it means in Spark, nulls and all; what cannot be said so is
 left to Spark. Nothing of Spark is imported: its filters are known by their fields.
@@ -42,7 +42,7 @@ class Condition(Value):
 
 
 class Names(Value):
-    """Whose rows are wanted, by queue. What is None does not matter.
+    """The rows that are wanted, by queue. A field that is None does not matter.
 
     namespace  of this one only (`""`: of queues without one)
     queues     stored names

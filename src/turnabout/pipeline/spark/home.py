@@ -30,7 +30,7 @@ LEFT_OUT: Final = ("python", "__pycache__")
 
 @contextlib.contextmanager
 def in_use() -> Generator[None]:
-    """While Java starts: have it take the home of links, where workers can do without the zip."""
+    """Let Java start from the home of links, where workers can do without the zip."""
     home = None if os.environ.get("SPARK_HOME") else find()
     if home is None:
         yield

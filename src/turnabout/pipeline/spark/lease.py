@@ -43,7 +43,7 @@ from turnabout.words.errors import Forbidden, QueueNotFound, TurnaboutError, Una
 from turnabout.words.verbs import Maintain
 
 MAINTAIN_SECONDS: Final = 5.0
-"""Between two rounds of housekeeping, which otherwise receivers do."""
+"""Time between two rounds of housekeeping, which otherwise receivers do."""
 
 _log = getLogger(__name__)
 

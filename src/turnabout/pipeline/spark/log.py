@@ -106,7 +106,7 @@ def position_of(text: str) -> str:
 def names_for(
     access: Access, verb: str, subscribe: tuple[str, ...] | None, pattern: str | None
 ) -> Names:
-    """Whose rows are read, as the options and the token say. Asks the database for a token only.
+    """The rows to read, by the options and the token. Asks the database for a token only.
 
     Raises: Forbidden for a queue by name that the token does not cover.
     """
@@ -119,7 +119,7 @@ def names_for(
 
 
 def lost(answer: LogLost | LogAhead, after: str) -> UsageError:
-    """Why a stream or a batch cannot go on."""
+    """The reason why a stream or a batch cannot go on."""
     if isinstance(answer, LogAhead):
         return UsageError(
             f"the log ends at {answer.end!r}, and the position {after!r} or rows of the history "

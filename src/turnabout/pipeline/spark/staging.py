@@ -39,7 +39,7 @@ FAIL: Final = "fail"
 DEADLETTER: Final = "deadletter"
 
 RUN: Final = "run."
-"""Before a `runId`, so that no batch write is taken for a stream's."""
+"""Prefix of a `runId`, so that no batch write is taken for a stream's."""
 _PAUSES: Final = (0.2, 1.0, 5.0)
 """Seconds before a publishing is tried again whose answer was lost, or that did not happen."""
 _ANEW: Final = "Begin with a new, empty checkpoint (or another runId), which is a sink of its own"
@@ -60,8 +60,8 @@ class SinkFull(Unavailable):
 
 @dataclass(frozen=True)
 class Attempt:
-    """What a task has staged: under which name, how many, for which query and which queues (a few
-    of them, for an error's text).
+    """The messages that a task has staged: their name, number, query and queues (a few of them, for
+    an error's text).
     """
 
     name: str

@@ -18,8 +18,7 @@ from turnabout.pipeline.spark.access import Access
 from turnabout.words.errors import UsageError
 
 IDLE_SECONDS: Final = 0.2
-"""Before the database is asked again when it had nothing: Spark itself asks a hundred times a
-second."""
+"""Pause before an empty database is asked again: Spark itself asks a hundred times a second."""
 
 _log = getLogger(__name__)
 

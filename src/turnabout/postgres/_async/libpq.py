@@ -65,7 +65,7 @@ class AsyncConnection:
         self.is_lost = False
         """True if its server was silent or read-only, as other connections' may be."""
         self._reads_only = False
-        """Its role does."""
+        """Whether the connection's role may only read."""
         self._pg = raw.pgconn
         self._reader = Transformer(context(raw))
         self._prepare = options.prepare

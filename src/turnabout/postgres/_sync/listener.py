@@ -62,7 +62,7 @@ class Listener:
         return self._notices
 
     def changed(self, notices: Sequence[Notice]) -> None:
-        """Something was changed here. Only the database knows whose slots an end has freed."""
+        """Note changes made here. Only the database knows whose slots an end has freed."""
         pending, notifier = self.notices, self._notifier
         for notice in notices:
             queue, change = notice.queue, notice.change
@@ -121,7 +121,7 @@ class Listener:
                 wait_for_event(self._closed, min(self._options.poll_seconds, 1.0))
 
     def _listen(self) -> None:
-        """Until the connection breaks, or the store is closed."""
+        """Listen until the connection breaks, or the store is closed."""
         where = address(self._options.conninfo, "turnabout listen")
         with psycopg.Connection.connect(where, autocommit=True) as connection:
             channel = sql.Identifier(self._notifier.listens_on)

@@ -76,7 +76,7 @@ def _ack_parameters(verb: v.Ack, now: Now) -> Sequence[Any]:
 
 
 def _ack_one(verb: v.Ack, now: Now) -> Mapping[str, Any] | None:
-    """Without the number of its lease that would have to be searched."""
+    """Parameters for one receipt; without its lease's number that would have to be searched."""
     if len(verb.receipts) != 1 or verb.results:
         return None
     return lease_of_one(verb.queue, verb.receipts, now)

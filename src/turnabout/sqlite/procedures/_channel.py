@@ -41,7 +41,7 @@ class ChannelChanges:
             counts[1] += leased
 
     def write(self, connection: Connection, queue: int) -> None:
-        """Onto the rows, as far as there are rows. The channels wake up."""
+        """Add the counts to existing rows, and wake their channels."""
         if self._counts:
             connection.executemany(
                 SQL["change"],

@@ -47,7 +47,7 @@ class Limits:
             self.tat_us = max(self.tat_us, self._now) + count * self._interval
 
     def blocks(self) -> Literal["paused", "concurrency", "rate"] | None:
-        """Which limit allows nothing now."""
+        """The limit that allows no delivery now."""
         if self.slots == 0:
             return "concurrency"
         return "rate" if self._tokens() == 0 else None

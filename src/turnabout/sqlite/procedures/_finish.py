@@ -52,7 +52,7 @@ def with_error(row: sqlite3.Row, error: str, now: int) -> str:
 def exhausted(
     queue: Queue, row: sqlite3.Row, charged: int
 ) -> Literal["attempts", "deliveries"] | None:
-    """Which limit keeps a message from coming back whose lease has ended. `row`: as it was then."""
+    """The limit that keeps a message from being retried. `row`: as it was when its lease ended."""
     if queue["max_attempts"] is not None and charged >= queue["max_attempts"]:
         return "attempts"
     deliveries = row["attempt"] - (row["delivered_before"] or 0)

@@ -107,7 +107,7 @@ class Limited:
         return self._taken, limits.tat_us, limits.depth_us, self._wake_at, *row
 
     def _sleep(self, until: int | None) -> None:
-        """Until a time; None: until a send, a settled lease or a new policy wakes it."""
+        """Let the channel sleep until a time; None: until a send, a settled lease or a policy."""
         self.has_more = False
         self._wake_at = until
 

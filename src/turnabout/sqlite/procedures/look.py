@@ -252,7 +252,7 @@ def _blocked(  # noqa: PLR0917 - what there is to know of a channel
     now: int,
     of_queue: BlockedBy | None,
 ) -> BlockedBy | None:
-    """Why ready messages wait, if a limit holds them, or a message that waits for a person."""
+    """The reason why ready messages wait: a limit, or a message that waits for a person."""
     head = None
     if channel is not None and queue["fifo"]:
         parameters = {"queue": queue["id"], "channel": channel["name"]}

@@ -91,7 +91,7 @@ def repeats(connection: Connection, verb: Repeats, now: int) -> bool:
 def _refusal(
     queue: Queue, limited: Mapping[str, sqlite3.Row], sizes: Counter[str], count: int
 ) -> ChannelFull | QueueFull | None:
-    """Why there is no room."""
+    """The limit that a send would exceed."""
     for channel, row in limited.items():
         max_size = queue["max_size"] if row["max_size"] is None else row["max_size"]
         if max_size is not None and row["size"] + sizes[channel] > max_size:
@@ -103,7 +103,7 @@ def _refusal(
 
 
 def _send_plainly(connection: Connection, verb: Send, now: int) -> Sequence[int] | None:
-    """Their ids, where nothing but the count has a say. Else None, and nothing was sent."""
+    """Send to a queue with no rules but counting, and return ids. Else None: nothing was sent."""
     queue, messages = _queue.known(connection, verb.queue), verb.messages
     if queue is None or not queue["is_plain"] or any(map(_dedup_key_of, messages)):
         return None
@@ -142,7 +142,7 @@ def _insert(
     messages: Sequence[Outgoing],
     now: int,
 ) -> Sequence[int]:
-    """Their ids, which follow one another in one transaction. They are all limited, or none is."""
+    """Insert messages, all limited or none, and return their consecutive ids."""
     if _are_alike(messages):
         return _insert_alike(connection, _values(messages[0], queue, limited, now), messages)
     return _insert_one_by_one(connection, queue, limited, messages, now)
@@ -155,8 +155,8 @@ def _insert_one_by_one(
     messages: Sequence[Outgoing],
     now: int,
 ) -> Sequence[int]:
-    """Their ids. Python's sqlite3 looks for an adapter of bytes, at a third of the time of an
-    insert, and not of a bytearray.
+    """Return the ids. sqlite3 looks for an adapter of bytes, in a third of the time of an insert,
+    but not of a bytearray.
     """
     last = 0
     for statement, part in _parts("insert", len(messages)):
@@ -170,7 +170,7 @@ def _insert_one_by_one(
 def _insert_alike(
     connection: Connection, shared: _Values, messages: Sequence[Outgoing]
 ) -> Sequence[int]:
-    """Their ids, as with others; what they share is bound once."""
+    """Insert messages with many equal values, which are bound once, and return their ids."""
     channel = messages[0].channel
     to_one = all(map(channel.__eq__, map(_channel_of, messages)))
     last = 0

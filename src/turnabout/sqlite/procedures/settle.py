@@ -309,7 +309,7 @@ def _end_together(
 def _why_dead(
     queue: Queue, row: sqlite3.Row, failure: Failure
 ) -> Literal["attempts", "deliveries", "refused"] | None:
-    """Why the message does not come back after this failure."""
+    """The reason why a message is not retried after this failure."""
     if not failure.retry:
         return "refused"
     return _finish.exhausted(queue, row, row["failures"] + 1 + row["crashes"])

@@ -80,7 +80,7 @@ class AsyncStore(Protocol):
         return {}
 
     def hand_on(self, context: Callable[[], Mapping[str, str]]) -> None:
-        """For HTTP stores: headers to send with every request, evaluated each time."""
+        """Take headers to send with every request, evaluated each time (HTTP stores)."""
 
 
 class AsyncJoined(AsyncStore, Protocol):

@@ -66,7 +66,7 @@ class Store(Protocol):
         return False
 
     def hand_on(self, context: Callable[[], Mapping[str, str]]) -> None:
-        """For HTTP stores: headers to send with every request, evaluated each time."""
+        """Take headers to send with every request, evaluated each time (HTTP stores)."""
 
 
 class Joined(Store, Protocol):

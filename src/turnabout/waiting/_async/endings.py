@@ -19,7 +19,7 @@ from turnabout.words.records import Ending
 from turnabout.words.verbs import Endings
 
 GAP_SECONDS_EACH, GAP_SECONDS_MAX = 0.0005, 0.02
-"""Between two queries, for each that waits."""
+"""Time between two queries: for each waiter, and at most."""
 
 
 @dataclass(slots=True, eq=False)

@@ -20,11 +20,11 @@ from turnabout.words.entities import Delivery
 IDLE_SECONDS = 20.0
 """Longest time without a look while no change is expected; a look also runs maintenance."""
 QUIET_SECONDS = 1.5 * IDLE_SECONDS
-"""After so long without an answer nobody is told that there is nothing: the network may be gone."""
+"""Time without an answer after which waiters get none, either: the network may be gone."""
 LOOK_MESSAGES_MAX = 1_000
 """Messages per look, unless the first of the group wants more."""
 GAP_SECONDS_EACH, GAP_SECONDS_MAX = 0.0001, 0.02
-"""Between two looks, for each that goes on waiting behind the first."""
+"""Time between two looks: for each waiter behind the first, and at most."""
 
 
 class ReceiveSource(Protocol):
