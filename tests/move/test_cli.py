@@ -106,10 +106,10 @@ def test_it_is_stopped_in_good_order(filled: Endpoints, step: str, number: int) 
 
 
 def test_a_closed_file_is_opened_again(filled: Endpoints) -> None:
-    with contextlib.closing(Source(filled.source)) as file:
-        place = _target.Target(filled.target).place
-        with file.locked(place):
-            file.shut("token", place)
+    with contextlib.closing(_target.Target(filled.target)) as target:
+        place = target.place
+    with contextlib.closing(Source(filled.source)) as file, file.locked(place):
+        file.shut("token", place)
     out, _ = run(filled.source, filled.target, "--abort", "--json")
     assert json.loads(out) == {"aborted": True}
     with turnabout.connect(filled.source) as mq:
