@@ -17,13 +17,13 @@ LINES_MAX = {
     "slice dev": 750,
     "slice django": 1_096,
     "slice move": 1_115,
-    "slice otel": 516,
-    "slice pipeline": 9_864,
-    "slice server": 8_113,
+    "slice otel": 515,
+    "slice pipeline": 9_863,
+    "slice server": 8_110,
     "slice tasks": 1_220,
     "slice testing": 149,
-    "SQL": 13_221,
-    "tests": 65_527,
+    "SQL": 13_218,
+    "tests": 65_424,
 }
 SLACK = 200
 """How far below its figure a part may be before the figure has to follow."""
