@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.tidy.test_tree import ROOT, sources, text_of
 
 LINES_MAX = {
-    "core": 28_650,
+    "core": 28_651,
     "slice alembic": 48,
     "slice compat": 935,
     "slice dashboard": 96,

@@ -237,8 +237,9 @@ class AsyncQueueAdmin:
         find: str | None = None,
         offset: int = 0,
     ) -> FairShares:
-        """Who is served, and who waits: what each channel got of the service in the last minutes
-        beside its fair share, the worst off first.
+        """Compare each channel's part of the service of the last minutes with its fair share.
+
+        The worst off come first. `verdict()` of the answer says whether anybody is starved.
         """
         limits.whole(limit, "limit", 1, limits.PEEK_MESSAGES_MAX)
         share_order(sort)

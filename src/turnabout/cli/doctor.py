@@ -112,7 +112,7 @@ def _schema_and_slices(url: str) -> Iterator[Finding]:
 
 
 def fairness_of(url: str) -> Iterator[Finding]:
-    """Who is starved in the queues with the most ready messages."""
+    """Look for starved channels in the queues with the most ready messages."""
     from turnabout import connect
 
     with connect(url) as turnabout:

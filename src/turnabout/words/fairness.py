@@ -28,7 +28,7 @@ class ChannelShare(Value):
     ready: int
     leased: int
     oldest_ready_ms: int | None
-    """How long its oldest ready message has been ready; if it was released, since its send."""
+    """Time that its oldest ready message has been ready; if it was released, since its send."""
     blocked: BlockedBy | None
     weight: int
     served: int
@@ -50,7 +50,7 @@ class ChannelShare(Value):
 
 
 class FairShares(Value):
-    """Who is served, and who waits: the sums of a queue, and some of its channels."""
+    """The service of a queue: its sums, and the shares of some of its channels."""
 
     channels: tuple[ChannelShare, ...]
     found: int
@@ -60,7 +60,7 @@ class FairShares(Value):
     waiting: int
     """Channels with something ready."""
     held: int
-    """Of these, held by limits of their own, or as the queue is paused."""
+    """The part of them that limits of their own hold, or the queue's pause."""
     starved: int
     oldest_ready_ms: int | None
     served: int

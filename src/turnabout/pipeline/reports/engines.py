@@ -207,7 +207,7 @@ class OnSpark:
 
 
 ReportEngine = DuckDB | OnSpark
-"""Where SQL runs. Tables that are kept have a name for the statements after them."""
+"""An engine that runs SQL. Kept tables have a name for the statements after them."""
 
 
 def history(spark: Any, options: Mapping[str, str]) -> DataFrame:

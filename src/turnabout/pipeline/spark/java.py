@@ -41,7 +41,7 @@ class JavaNotFound(TurnaboutError):
 
 
 class Java(NamedTuple):
-    """What JAVA_HOME has to be, the version, where it was found, and whether by a launcher."""
+    """A Java: its JAVA_HOME, version, where it was found, and whether by a launcher."""
 
     home: Path
     version: str
@@ -70,7 +70,7 @@ def find() -> Java:
 
 
 def _asked(program: str) -> str:
-    """What a Java says of itself and its modules, or why it does not run."""
+    """A Java's own text about itself and its modules, or the reason why it does not run."""
     command = [program, "-XshowSettings:properties", "--list-modules"]
     try:
         said = subprocess.check_output(command, stderr=subprocess.STDOUT, timeout=60)

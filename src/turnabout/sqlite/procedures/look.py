@@ -120,7 +120,7 @@ def stats_of_channels(
 
 
 def fairness(connection: Connection, verb: Fairness, now: int) -> FairShares:
-    """What channels got of the service, beside their fair shares."""
+    """Channels' parts of the service, beside their fair shares."""
     queue = _queue.need(connection, verb.queue)
     asked: dict[str, Any] = {
         "queue": queue["id"],
@@ -237,7 +237,7 @@ def _queue_stats(row: sqlite3.Row, now: int) -> QueueStats:
 def _blockages(
     connection: Connection, queue: Queue, counts: list[sqlite3.Row], now: int
 ) -> Callable[[sqlite3.Row], BlockedBy | None]:
-    """What holds channels with these counts back."""
+    """A function that names the limit that holds a channel with these counts back."""
     limited = _channel.rows(connection, queue["id"], (row["channel"] for row in counts))
     own = _queue_limits.of(connection, queue, now)
     of_queue = own and _OF_QUEUE.get(own.blocks())
