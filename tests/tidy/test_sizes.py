@@ -10,10 +10,10 @@ from pathlib import Path
 from tests.tidy.test_tree import ROOT, sources, text_of
 
 LINES_MAX = {
-    "core": 28_651,
+    "core": 28_652,
     "slice alembic": 48,
     "slice compat": 935,
-    "slice dashboard": 96,
+    "slice dashboard": 1_065,
     "slice dev": 750,
     "slice django": 1_096,
     "slice move": 1_115,
@@ -23,7 +23,7 @@ LINES_MAX = {
     "slice tasks": 1_220,
     "slice testing": 149,
     "SQL": 13_218,
-    "tests": 65_424,
+    "tests": 65_804,
 }
 SLACK = 200
 """How far below its figure a part may be before the figure has to follow."""

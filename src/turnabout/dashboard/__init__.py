@@ -1,1 +1,1 @@
-"""A page for people on the server's port, which shows queues: our own HTML, CSS and JavaScript."""
+"""Pages for people on the server's port: who is served, what failed, and what to do about it."""

@@ -1,90 +1,230 @@
-"""Serves the dashboard's files: one page, which speaks `/v1` like anybody.
-
-The files are the same for all and hold no data, so they need no token; what they show does.
-"""
+"""The dashboard's paths: pages, forms, the session, and two files that never change."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Awaitable, Callable, Sequence
 from importlib.resources import files
+from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from turnabout.dashboard import acts, session
+from turnabout.dashboard.pages import Views
+from turnabout.dashboard.session import COOKIE, NOTICE, PLACE
+from turnabout.dashboard.view import render
+from turnabout.server.auth.authorized_store import AuthorizedStore
 from turnabout.server.context import ServerContext
+from turnabout.wire.errors import error_body
+from turnabout.words import verbs as v
+from turnabout.words.errors import Forbidden, TurnaboutError, Unauthorized, UsageError
+from turnabout.words.namespaces import NO_NAMESPACE
 
-PLACE = "/dashboard/"
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
-        "img-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+        "img-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
     ),
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",  # with no-referrer a form has no Origin
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
-    "Cache-Control": "no-cache",
+    "Cache-Control": "no-store",
 }
-"""Nothing from elsewhere, nothing inline, in nobody's frame; asked anew after an upgrade."""
+"""Nothing from elsewhere, nothing inline, in nobody's frame, kept by nobody."""
+FILES = {"style.css": "text/css", "live.js": "text/javascript", "icon.svg": "image/svg+xml"}
+OPERATORS_PAGES = ("access",)
 
-_KINDS = {
-    "html": "text/html; charset=utf-8",
-    "css": "text/css; charset=utf-8",
-    "js": "text/javascript; charset=utf-8",
-    "svg": "image/svg+xml",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class _StaticFile:
-    body: bytes
-    kind: str
-    etag: str
+Answer = Any
 
 
 def routes(context: ServerContext) -> Sequence[BaseRoute]:
-    """The page's routes; none where the server's option `dashboard` is off."""
-    if not context.options.dashboard:
-        return []
-    known = _read()
-
-    async def page(request: Request) -> Response:
-        return _answer(request, known["index.html"])
-
-    async def file(request: Request) -> Response:
-        found = known.get(request.path_params["file"])
-        return Response("no such file", 404) if found is None else _answer(request, found)
-
-    async def lead(_: Request) -> Response:
-        return RedirectResponse(PLACE, 307, headers={"Cache-Control": "no-cache"})
-
-    return [
-        Route("/", lead, methods=["GET"]),
-        Route("/dashboard", lead, methods=["GET"]),
-        Route(PLACE, page, methods=["GET"]),
-        Route(PLACE + "{file}", file, methods=["GET"]),
-    ]
+    """The dashboard's routes; none where the server's option `dashboard` is off."""
+    return Dashboard(context).routes() if context.options.dashboard else []
 
 
-def _read() -> dict[str, _StaticFile]:
-    """All files, read once; a name that is not among them is nothing."""
-    found: dict[str, _StaticFile] = {}
-    for entry in files("turnabout.dashboard").joinpath("static").iterdir():
-        kind = _KINDS.get(entry.name.rpartition(".")[2])
-        if kind is not None:
-            body = entry.read_bytes()
-            found[entry.name] = _StaticFile(
-                body, kind, f'"{hashlib.sha256(body).hexdigest()[:32]}"'
-            )
-    return found
+class Dashboard:
+    """The handlers of the dashboard's paths."""
+
+    def __init__(self, context: ServerContext) -> None:
+        self._context = context
+        self._views = Views(context)
+
+    def routes(self) -> Sequence[BaseRoute]:
+        """The paths: each page below the session's namespace, or one that an operator looks at."""
+        pages = {
+            "/": "queues", "/schedules": "schedules", "/access": "access", "/q/{queue}": "queue",
+            "/q/{queue}/messages": "messages", "/q/{queue}/m/{id}": "message",
+            "/q/{queue}/dead": "dead", "/q/{queue}/workers": "workers",
+            "/q/{queue}/settings": "settings",
+        }  # fmt: skip
+        made: list[BaseRoute] = [
+            Route(base + path, self._page_of(name), methods=["GET"])
+            for base in (PLACE, PLACE + "/n/{namespace}")
+            for path, name in pages.items()
+        ]
+        made += [
+            Route(base + "/do/{act}", self.act, methods=["POST"])
+            for base in (PLACE, PLACE + "/n/{namespace}")
+        ]
+        return [
+            Route("/", self.lead, methods=["GET"]),
+            Route(PLACE, self.lead, methods=["GET"]),
+            Route(PLACE + "/sign-in", self.sign_in, methods=["POST"]),
+            Route(PLACE + "/sign-out", self.sign_out, methods=["POST"]),
+            *(Route(f"{PLACE}/{name}", _file(name, kind)) for name, kind in FILES.items()),
+            *made,
+        ]
+
+    def _page_of(self, name: str) -> Callable[[Request], Awaitable[Response]]:
+        async def page(request: Request) -> Response:
+            return await self.page(name, request)
+
+        return page
+
+    async def lead(self, _: Request) -> Response:
+        """Lead to the front page."""
+        return RedirectResponse(PLACE + "/", 307, headers={"Cache-Control": "no-cache"})
+
+    async def page(self, name: str, request: Request) -> Response:
+        """A page, or a form to sign in, or what went wrong."""
+        began = time.perf_counter()
+        caller: AuthorizedStore | None = None
+        try:
+            caller = await session.caller_of(self._context, request)
+            if name in OPERATORS_PAGES and not session.is_operator(caller.rights):
+                raise Forbidden("only an operator's token sees this: operate:* and totals:*")
+            values = await getattr(self._views, name)(caller, request)
+            response = self._shown(name, caller, request, **values)
+        except Unauthorized as error:
+            response = _sign_in(request, error)
+        except TurnaboutError as error:
+            response = self._problem(caller, request, error)
+        took = (time.perf_counter() - began) * 1000
+        response.headers["Server-Timing"] = f"page;dur={took:.1f}"
+        return response
+
+    async def act(self, request: Request) -> Response:
+        """A form: do it, and go back to the page with a sentence about it."""
+        caller: AuthorizedStore | None = None
+        try:
+            fields = await session.form_of(request)
+            caller = await session.caller_of(self._context, request)
+            name = request.path_params["act"]
+            do = acts.ACTS.get(name)
+            if do is None and session.is_operator(caller.rights):
+                do = acts.OPERATORS.get(name)
+            if do is None:
+                raise Forbidden("there is no such form, or it is not for you")
+            text, undo = await do(acts.Act(self._context, caller, fields))
+        except Unauthorized as error:
+            return _sign_in(request, error)
+        except TurnaboutError as error:
+            return self._problem(caller, request, error)
+        response = RedirectResponse(_back(fields), 303, headers=HEADERS)
+        session.notify(request, response, session.Flash(text, undo))
+        return response
+
+    async def sign_in(self, request: Request) -> Response:
+        """Keep a token that is good for as long as a session lasts."""
+        try:
+            fields = await session.form_of(request)
+            token = fields.get("token", [""])[0].strip()
+            if not token.isascii() or not token.isprintable():
+                raise Unauthorized("that is not a token")
+            request.cookies[COOKIE] = token
+            await session.caller_of(self._context, request)
+        except TurnaboutError as error:
+            return _sign_in(request, error)
+        response = RedirectResponse(_back(fields), 303, headers=HEADERS)
+        session.set_cookie(request, response, COOKIE, token, session.SESSION_SECONDS)
+        return response
+
+    async def sign_out(self, request: Request) -> Response:
+        """Forget the token."""
+        try:
+            await session.form_of(request)
+        except TurnaboutError as error:
+            return _sign_in(request, error)
+        response = RedirectResponse(PLACE + "/", 303, headers=HEADERS)
+        session.set_cookie(request, response, COOKIE, "", 0)
+        return response
+
+    def _shown(
+        self, name: str, caller: AuthorizedStore, request: Request, status: int = 200, **values: Any
+    ) -> Response:
+        """The page with what all pages have: where we are, who is asking, what may be done."""
+        namespace = request.path_params.get("namespace")
+        notice = session.notice_of(request)
+        rights = caller.rights
+
+        def may(verb: str, queue: str | None = None) -> bool:
+            return rights.allows(v.VERBS[verb], queue)
+
+        body = render(
+            f"{name}.html",
+            base=PLACE if namespace is None else f"{PLACE}/n/{namespace}",
+            here=request.url.path + (f"?{request.url.query}" if request.url.query else ""),
+            page_name=name,
+            namespace=caller.namespace,
+            is_operator=namespace is not None or session.is_operator(rights),
+            label=caller.token.label or caller.token.id if caller.token else "",
+            signed_in=COOKIE in request.cookies,
+            may=may,
+            notice=notice,
+            NO_NAMESPACE=NO_NAMESPACE,
+            **values,
+        )
+        response = HTMLResponse(body, status, HEADERS)
+        if notice is not None:
+            session.set_cookie(request, response, NOTICE, "", 0)
+        return response
+
+    def _problem(
+        self, caller: AuthorizedStore | None, request: Request, error: TurnaboutError
+    ) -> Response:
+        """What went wrong, in words; a bug tells nothing and is logged by its raiser."""
+        status, _ = error_body(error)
+        if status == 500 or caller is None:
+            if not isinstance(error, (Forbidden, UsageError)):
+                raise error
+            return HTMLResponse(render("plain.html", text=str(error)), status, HEADERS)
+        return self._shown("problem", caller, request, status, text=str(error))
 
 
-def _answer(request: Request, found: _StaticFile) -> Response:
-    headers = {**HEADERS, "ETag": found.etag}
-    if request.headers.get("if-none-match") == found.etag:
-        return Response(status_code=304, headers=headers)
-    return Response(found.body, 200, headers, found.kind)
+def _sign_in(request: Request, error: TurnaboutError) -> Response:
+    """The form to sign in. A link on another site brings no cookie: so the page is asked for again,
+    once, by itself.
+    """
+    status, _ = error_body(error)
+    cross = request.headers.get("sec-fetch-site") == "cross-site" and request.method == "GET"
+    tried = request.method == "POST" or COOKIE in request.cookies
+    body = render("sign-in.html", again=cross, problem=str(error) if tried else "",
+                  back=request.url.path if request.method == "GET" else PLACE + "/")  # fmt: skip
+    return HTMLResponse(body, 200 if cross else status, HEADERS)
+
+
+def _back(fields: dict[str, list[str]]) -> str:
+    """The page of the form; never another site."""
+    back = fields.get("back", [""])[0]
+    is_ours = back.startswith(PLACE + "/") and "\\" not in back and back.isprintable()
+    return back if is_ours else PLACE + "/"
+
+
+def _file(name: str, kind: str) -> Any:
+    """A file, read once; a browser asks whether it has changed."""
+    body = files("turnabout.dashboard").joinpath("static", name).read_bytes()
+    etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+    headers = {**HEADERS, "Cache-Control": "no-cache", "ETag": etag}
+    kind = kind if name.endswith("svg") else f"{kind}; charset=utf-8"
+
+    async def answer(request: Request) -> Response:
+        if request.headers.get("if-none-match") == etag:
+            return Response(status_code=304, headers=headers)
+        return Response(body, 200, headers, kind)
+
+    return answer

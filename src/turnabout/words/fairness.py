@@ -88,10 +88,11 @@ class FairShares(Value):
                 "are leased."
             )
         if self.starved:
-            are = "channel is" if self.starved == 1 else "channels are"
+            one = self.starved == 1
             return False, (
-                f"{self.starved:,} of {self.waiting:,} waiting {are} starved: under 0.7 of the "
-                "fair share, and no limit of their own holds them."
+                f"{self.starved:,} of {self.waiting:,} waiting channels {'is' if one else 'are'} "
+                f"starved: under 0.7 of {'its' if one else 'their'} fair share, and no limit of "
+                f"{'its' if one else 'their'} own holds {'it' if one else 'them'}."
             )
         if self.by_leases:
             return True, "Nobody can be called starved: the queue keeps no history of service."

@@ -1,0 +1,255 @@
+"""What each page shows: read by the verbs that everybody has, with the rights of the session."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from starlette.requests import Request
+
+from turnabout._async.queue import AsyncQueue
+from turnabout._async.schedules import AsyncSchedules
+from turnabout._async.shared import Shared
+from turnabout.server.auth.authorized_store import AuthorizedStore
+from turnabout.server.context import ServerContext
+from turnabout.server.verbs import NamespaceList, TokenList
+from turnabout.words import verbs as v
+from turnabout.words.entities import Peeked, QueueStats
+from turnabout.words.errors import Forbidden, QueueNotFound, UsageError
+from turnabout.words.limits import DEAD_SUFFIX
+from turnabout.words.policy import DEDUP_MODES, EVENT_LEVELS, NO_POLICY, ON_EXHAUSTED
+from turnabout.words.records import OUTCOMES, HistoryEntry
+
+PAGE = 50
+LOOKED_AT = 1_000
+"""Dead letters that are looked through to group them by their errors."""
+ORDERS = {"oldest": "oldest_ready_ms", "ready": "ready", "leased": "leased", "sent": "sent"}
+"""Orders of queues, the most first, by what of their stats; others are `dead` and `name`."""
+CHOICES: Mapping[str, Sequence[str]] = {
+    "dedup_mode": DEDUP_MODES,
+    "dedup_scope": ("queue", "channel"),
+    "events": EVENT_LEVELS,
+    "on_exhausted": ON_EXHAUSTED,
+}
+
+Page = dict[str, Any]
+
+
+class Views:
+    """The values of each page's template; `name of the template -> coroutine`."""
+
+    def __init__(self, context: ServerContext) -> None:
+        self._context = context
+        self._counted: dict[tuple[str, str], tuple[float, tuple[QueueStats, ...]]] = {}
+
+    async def queues(self, caller: AuthorizedStore, request: Request) -> Page:
+        """All queues, each with its dead letters; sorted, found and paged here."""
+        asked = request.query_params
+        sort, find = asked.get("sort", "oldest"), asked.get("find", "").lower()
+        known = {one.queue: one for one in await self._stats(caller)}
+        rows = [
+            (one, known.get(one.queue + DEAD_SUFFIX))
+            for one in known.values()
+            if find in one.queue.lower()
+            and not (one.queue.endswith(DEAD_SUFFIX) and one.queue[: -len(DEAD_SUFFIX)] in known)
+        ]
+
+        def place(row: tuple[QueueStats, QueueStats | None]) -> tuple[int, str]:
+            one, letters = row
+            if sort == "dead":
+                return -(letters.ready if letters else 0), one.queue
+            most: int | None = getattr(one, ORDERS[sort]) if sort in ORDERS else None
+            return (0 if most is None else -1 - most), one.queue
+
+        rows.sort(key=place)
+        start = _number(asked.get("start"), 0)
+        return {
+            "rows": rows[start : start + PAGE], "found": len(rows), "start": start, "page": PAGE,
+            "sort": sort, "find": asked.get("find", ""),
+        }  # fmt: skip
+
+    async def _stats(self, caller: AuthorizedStore) -> tuple[QueueStats, ...]:
+        """All queues of the caller, counted a moment ago: counting thousands costs something."""
+        key = (caller.namespace, caller.token.id if caller.token else "")
+        until, found = self._counted.get(key, (0.0, ()))
+        if until < time.monotonic():
+            began = time.monotonic()
+            found = await caller.whole(v.Stats())
+            took = time.monotonic() - began
+            if len(self._counted) > 100:
+                self._counted.clear()
+            self._counted[key] = (time.monotonic() + min(60.0, 20 * took), found)
+        return found
+
+    async def queue(self, caller: AuthorizedStore, request: Request) -> Page:
+        """Fairness: each channel's share of the service, the worst off first."""
+        handle, asked = queue_of(caller, request), request.query_params
+        sort: Any = asked.get("sort", "fairness")
+        find, start = asked.get("find", ""), _number(asked.get("start"), 0)
+        shares = await handle.fairness(PAGE, sort=sort, find=find or None, offset=start)
+        policies = [NO_POLICY] * len(shares.channels)
+        if caller.rights.allows(v.PolicyGet, handle.name):
+            asking = [v.PolicyGet(handle.name, one.channel) for one in shares.channels]
+            policies = await caller.run_transaction(asking) if asking else []
+        return {
+            **await _head(caller, handle), "shares": shares, "sort": sort, "find": find,
+            "rows": list(zip(shares.channels, policies, strict=True)), "start": start, "page": PAGE,
+        }  # fmt: skip
+
+    async def messages(self, caller: AuthorizedStore, request: Request) -> Page:
+        """Unfinished messages, or the history, of one state and channel."""
+        handle, asked = queue_of(caller, request), request.query_params
+        state, channel = asked.get("state", ""), asked.get("channel")
+        error, cursor = asked.get("error", ""), asked.get("after", "")
+        page: Page = {"state": state, "channel": channel, "error": error, "rows": [], "ended": []}
+        page["with_channel"] = "channel" in asked and asked["channel"] != ""
+        only = channel or None
+        if state in OUTCOMES or state == "ended":
+            outcome: Any = None if state == "ended" else state
+            found = await handle.history(
+                PAGE, outcome=outcome, channel=only, error=error or None, cursor=cursor or None
+            )
+            page |= {"ended": found.entries, "after": found.cursor}
+        else:
+            only_state: Any = state or None
+            some = await handle.peek(
+                PAGE, state=only_state, channel=only, after_id=_number(cursor, 0)
+            )
+            page |= {"rows": some, "after": some[-1].id if len(some) == PAGE else None}
+        return {**await _head(caller, handle), **page, "outcomes": OUTCOMES}
+
+    async def message(self, caller: AuthorizedStore, request: Request) -> Page:
+        """One message: what it is, each failed attempt, and what has happened to it."""
+        handle = queue_of(caller, request)
+        id_ = _number(request.path_params["id"], 0)
+        some = await handle.peek(1, after_id=id_ - 1) if id_ > 0 else ()
+        peeked = next((one for one in some if one.id == id_), None)
+        entry = None if peeked else await _ended(handle, id_)
+        (ending,) = await handle.endings([id_]) if id_ > 0 else (None,)
+        if peeked is None and entry is None and ending is None:
+            raise UsageError(f"there is no message {id_} in {handle.name}")
+        head = await _head(caller, handle)
+        letter: Peeked | None = None
+        dead = head["entry"].dead_letter
+        if entry is not None and entry.outcome == "dead" and dead is not None:
+            try:
+                found = await AsyncQueue(Shared(caller), dead).peek(1, after_id=id_ - 1)
+                letter = next((one for one in found if one.id == id_), None)
+            except (QueueNotFound, Forbidden):
+                letter = None
+        told = peeked or letter
+        errors = told.errors if told else ()
+        origin = told.origin if told else None
+        is_letter = letter is None and origin is not None and origin.queue != handle.name
+        return {
+            **head, "id": id_, "message": peeked or entry, "peeked": peeked, "entry": entry,
+            "ending": ending, "letter": letter, "origin": origin,
+            "letters": handle.name if is_letter else dead if letter else None,
+            "errors": (*(origin.errors if origin else ()), *errors),
+        }  # fmt: skip
+
+    async def dead(self, caller: AuthorizedStore, request: Request) -> Page:
+        """Dead letters by error; what a redrive would take, and redrives under way."""
+        handle, asked = queue_of(caller, request), request.query_params
+        head = await _head(caller, handle)
+        name = head["entry"].dead_letter or handle.name
+        letters = AsyncQueue(Shared(caller), name)
+        error, channel = asked.get("error", ""), asked.get("channel", "")
+        page: Page = {"letters": name, "error": error, "channel": channel, "rows": [], "groups": {}}
+        page |= {"would": None, "redrives": (), "count": 0}
+        try:
+            some = await letters.peek(LOOKED_AT)
+            page["count"] = (await letters.stats()).ready
+        except QueueNotFound:
+            return {**head, **page}
+        groups: dict[str, int] = {}
+        for one in some:
+            text = _last_line(one.origin.last_error if one.origin else None)
+            groups[text] = groups.get(text, 0) + 1
+            matches = error in ((one.origin and one.origin.last_error) or "")
+            if matches and channel in ("", one.channel) and len(page["rows"]) < PAGE:
+                page["rows"].append(one)
+        page["groups"] = dict(sorted(groups.items(), key=lambda one: -one[1])[:20])
+        page["looked_at"] = len(some)
+        if caller.rights.allows(v.RedriveList, name):
+            page["redrives"] = await caller.run(v.RedriveList(name, limit=10))
+        if asked.get("count") and caller.rights.allows(v.RedriveStart, name):
+            page["would"] = await letters.redrive_start(
+                error=error or None, channel=channel or None, dry_run=True
+            )
+        return {**head, **page}
+
+    async def workers(self, caller: AuthorizedStore, request: Request) -> Page:
+        """Messages that are leased now: since when, until when, and what their workers say."""
+        handle = queue_of(caller, request)
+        some = await handle.peek(PAGE, state="leased")
+        return {**await _head(caller, handle), "rows": some}
+
+    async def settings(self, caller: AuthorizedStore, request: Request) -> Page:
+        """The queue's settings, as a form."""
+        head = await _head(caller, queue_of(caller, request))
+        return {**head, "settings": settings_rows(head["entry"].settings), "choices": CHOICES}
+
+    async def schedules(self, caller: AuthorizedStore, request: Request) -> Page:
+        """Schedules, with their last and next runs."""
+        entries = await AsyncSchedules(Shared(caller)).list()
+        start = _number(request.query_params.get("start"), 0)
+        return {
+            "rows": entries[start : start + PAGE], "found": len(entries), "start": start,
+            "page": PAGE,
+        }  # fmt: skip
+
+    async def access(self, caller: AuthorizedStore, request: Request) -> Page:
+        """Namespaces with their quotas and use, and tokens; for operators."""
+        store = self._context.store
+        namespaces = await store.run(NamespaceList())
+        start = _number(request.query_params.get("start"), 0)
+        rows = [
+            (one, await store.run(v.Stats(namespace=one.name)))
+            for one in namespaces[start : start + PAGE]
+        ]
+        tokens = await store.run(TokenList())
+        return {
+            "rows": rows, "found": len(namespaces), "start": start, "page": PAGE, "tokens": tokens,
+            "now": time.time() * 1000,
+        }  # fmt: skip
+
+
+def queue_of(caller: AuthorizedStore, request: Request) -> AsyncQueue:
+    """The queue that the path names. Raises: UsageError."""
+    return AsyncQueue(Shared(caller), request.path_params["queue"])
+
+
+def settings_rows(settings: Any) -> dict[str, Any]:
+    """The settings by their names, without the policy's parts, which are shown apart."""
+    return {name: getattr(settings, name) for name in settings.__struct_fields__}
+
+
+async def _head(caller: AuthorizedStore, handle: AsyncQueue) -> Page:
+    """What all pages of a queue say at their top."""
+    stats, entry = await handle.stats(), await caller.run(v.QueueGet(handle.name))
+    return {"queue": handle.name, "stats": stats, "entry": entry}
+
+
+async def _ended(handle: AsyncQueue, id_: int) -> HistoryEntry | None:
+    """The history's entry of a message: by the millisecond in which it ended."""
+    (ending,) = await handle.endings([id_]) if id_ > 0 else (None,)
+    if ending is None or ending.finished_at is None:
+        return None
+    at = ending.finished_at
+    async for entry in handle.history_entries(finished_from=at, finished_until=at + 1):
+        if entry.id == id_:
+            return entry
+    return None
+
+
+def _last_line(text: str | None) -> str:
+    """The line of an error that names it: a traceback's last one."""
+    lines = [line for line in (text or "").splitlines() if line.strip()]
+    return lines[-1][:200] if lines else "(no error text: its lease ran out)"
+
+
+def _number(text: str | None, default: int) -> int:
+    """A number of a query; anything else is the default."""
+    return int(text) if text and text.isascii() and text.isdecimal() and len(text) < 19 else default
