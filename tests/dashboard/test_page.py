@@ -22,7 +22,7 @@ ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
 WIDTHS = {"desk": (1280, 900), "phone": (390, 844)}
 PAGES = (
     "", "q/emails", "q/emails/messages", "q/emails/dead?count=1", "q/emails/workers",
-    "q/emails/settings", "q/emails-dead/m/1", "schedules", "access",
+    "q/emails/settings", "q/emails-dead/m/1", "schedules", "access", "health",
 )  # fmt: skip
 
 pytestmark = [

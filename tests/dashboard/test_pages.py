@@ -13,7 +13,7 @@ PAGES = (
     "", "?sort=dead&find=em", "q/emails", "q/emails?sort=oldest&find=a", "q/emails/messages",
     "q/emails/messages?state=ended", "q/emails/messages?state=leased&channel=acme", "q/emails/dead",
     "q/emails/dead?count=1", "q/emails/workers", "q/emails/settings", "q/emails/m/1",
-    "q/emails-dead/m/1", "q/emails/m/5", "schedules", "access",
+    "q/emails-dead/m/1", "q/emails/m/5", "schedules", "access", "health",
 )  # fmt: skip
 
 
@@ -143,6 +143,11 @@ def test_an_operator_sees_tenants_and_makes_tokens(site: Site, page_has: Any) ->
     for one in tokens:
         if one in token[0]:
             session.do("revoke_token", token=one, back="/dashboard/access")
+
+
+def test_health_is_what_doctor_finds(site: Site, page_has: Any) -> None:
+    page_has(site.session().get("health"), "check", "no channel is starved")
+    assert site.session("worker").client.get("health").status_code == 403
 
 
 def test_what_a_token_may_not_do_is_not_offered(site: Site) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
@@ -18,6 +20,7 @@ from turnabout.server.api import metrics
 from turnabout.server.verbs import TokenRevoke
 from turnabout.words import verbs as v
 from turnabout.words.administration import Totals
+from turnabout.words.fairness import ChannelShare, FairShares
 
 OURS = re.compile(r"(turnabout|process|python)_[a-z0-9_]+")
 
@@ -131,10 +134,31 @@ async def test_who_asks_for_openmetrics_gets_it(sight: Sight) -> None:
 
 
 @looking()
-async def test_no_channel_is_a_label(sight: Sight) -> None:
+async def test_a_channel_is_a_label_only_of_the_worst_off(sight: Sight) -> None:
     await sight.send("q", 1, channel="canary-channel")
     await sight.finish("q", 1)
     assert "canary" not in (await sight.get("/metrics")).text
+    await sight.send("q", 1, channel="canary-channel")
+    assert "canary" not in (await sight.get("/metrics")).text  # it has only just come
+
+
+def test_fairness_names_channels_unless_anybody_may_look() -> None:
+    worst = ChannelShare("canary", 7, 0, 60_000, None, 1, 2, 10, got=2, fair=8.0, starved=True)
+    shares = FairShares((worst,), 1, 7, 0, 2, 0, 1, 60_000, 2, 10, 300_000, by_leases=False)
+    for public in (False, True):
+        context: Any = SimpleNamespace(options=ServerOptions(metrics_public=public))
+        board = metrics.Board(context)
+        board.shares = {"acme/emails": shares}
+        found = {
+            (one.name, *one.labels.values()): one.value
+            for family in board.families()
+            for one in family.samples
+        }
+        where = ("acme", "emails")
+        assert found["turnabout_channels_starved", *where] == 1
+        ratio = found.get(("turnabout_channel_fair_share_ratio", *where, "canary"))
+        age = found.get(("turnabout_channel_oldest_message_age_seconds", *where, "canary"))
+        assert (ratio, age) == ((None, None) if public else (0.25, 60))
 
 
 @looking()

@@ -99,7 +99,7 @@ class Server:
     async def _serve(self) -> None:
         self.loop, self._until = asyncio.get_running_loop(), asyncio.Event()
         async with turnabout.aio.connect(self._database, clock=self._clock) as mq:
-            app = create_app(mq.store, self._options)
+            app = create_app(mq.store, self._options, self._database)
             app.router.routes[:0] = self._routes
             self.context = app.state.context
             if not self._background:

@@ -1,4 +1,4 @@
-"""What the forms of the pages do. Each tells in a sentence what was done, and how to undo it."""
+"""The forms of the pages. Each tells in a sentence what was done, and how to undo it."""
 
 from __future__ import annotations
 

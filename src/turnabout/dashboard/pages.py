@@ -1,9 +1,11 @@
-"""What each page shows: read by the verbs that everybody has, with the rights of the session."""
+"""The values of each page, read by the verbs that everybody has, with the session's rights."""
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from starlette.requests import Request
@@ -11,6 +13,10 @@ from starlette.requests import Request
 from turnabout._async.queue import AsyncQueue
 from turnabout._async.schedules import AsyncSchedules
 from turnabout._async.shared import Shared
+from turnabout.cli._check import Check
+from turnabout.cli.doctor import checks_of
+from turnabout.dashboard.samples import STEP_MS, Sampler, ratios_of, samples_of
+from turnabout.dashboard.verbs import Sample
 from turnabout.server.auth.authorized_store import AuthorizedStore
 from turnabout.server.context import ServerContext
 from turnabout.server.verbs import NamespaceList, TokenList
@@ -18,6 +24,7 @@ from turnabout.words import verbs as v
 from turnabout.words.entities import Peeked, QueueStats
 from turnabout.words.errors import Forbidden, QueueNotFound, UsageError
 from turnabout.words.limits import DEAD_SUFFIX
+from turnabout.words.namespaces import stored
 from turnabout.words.policy import DEDUP_MODES, EVENT_LEVELS, NO_POLICY, ON_EXHAUSTED
 from turnabout.words.records import OUTCOMES, HistoryEntry
 
@@ -26,6 +33,11 @@ LOOKED_AT = 1_000
 """Dead letters that are looked through to group them by their errors."""
 ORDERS = {"oldest": "oldest_ready_ms", "ready": "ready", "leased": "leased", "sent": "sent"}
 """Orders of queues, the most first, by what of their stats; others are `dead` and `name`."""
+RANGES = {"2h": 60_000, "2d": 600_000, "30d": 3_600_000}
+"""Times that the charts show, and the distance of their samples."""
+HEALTH_SECONDS = 60.0
+STRIP = 60
+"""Samples in the strip of a channel."""
 CHOICES: Mapping[str, Sequence[str]] = {
     "dedup_mode": DEDUP_MODES,
     "dedup_scope": ("queue", "channel"),
@@ -41,6 +53,8 @@ class Views:
 
     def __init__(self, context: ServerContext) -> None:
         self._context = context
+        self.sampler = Sampler(context.store)
+        self._checked: tuple[float, tuple[Check, ...]] = (0.0, ())
         self._counted: dict[tuple[str, str], tuple[float, tuple[QueueStats, ...]]] = {}
 
     async def queues(self, caller: AuthorizedStore, request: Request) -> Page:
@@ -92,8 +106,14 @@ class Views:
         if caller.rights.allows(v.PolicyGet, handle.name):
             asking = [v.PolicyGet(handle.name, one.channel) for one in shares.channels]
             policies = await caller.run_transaction(asking) if asking else []
+        step = RANGES.get(asked.get("range", ""), STEP_MS)
+        name = stored(handle.name, caller.namespace)
+        self.sampler.watch(name)
+        samples = await samples_of(self._context.store, name, step, round(time.time() * 1000))
         return {
             **await _head(caller, handle), "shares": shares, "sort": sort, "find": find,
+            "charts": charts_of(samples), "ranges": RANGES, "step": step,
+            "strips": ratios_of(samples[-STRIP:]),
             "rows": list(zip(shares.channels, policies, strict=True)), "start": start, "page": PAGE,
         }  # fmt: skip
 
@@ -215,6 +235,34 @@ class Views:
             "now": time.time() * 1000,
         }  # fmt: skip
 
+    async def health(self, caller: AuthorizedStore, request: Request) -> Page:
+        """Doctor's findings; for operators, and looked at again after a minute."""
+        url = self._context.url
+        until, checks = self._checked
+        if url is not None and until < time.monotonic():
+            checks = await asyncio.to_thread(lambda: tuple(checks_of(url)))
+            self._checked = (time.monotonic() + HEALTH_SECONDS, checks)
+        return {"checks": checks, "known": url is not None}
+
+
+def charts_of(samples: Sequence[Sample]) -> Sequence[tuple[str, list[int], dict[str, list[float]]]]:
+    """Charts of a queue: a title, times, and lines by their names. None before there are two
+    samples.
+    """
+    pairs = [(a, b) for a, b in pairwise(samples) if b.sent >= a.sent and b.done >= a.done]
+    if not pairs:
+        return ()
+    times = [b.at for _, b in pairs]
+
+    def rate(name: str) -> list[float]:
+        return [1000 * (getattr(b, name) - getattr(a, name)) / (b.at - a.at) for a, b in pairs]
+
+    return (
+        ("messages a second", times, {"sent": rate("sent"), "done": rate("done")}),
+        ("ready", times, {"ready": [float(b.ready) for _, b in pairs]}),
+        ("oldest ready, seconds", times, {"age": [(b.oldest_ms or 0) / 1000 for _, b in pairs]}),
+    )
+
 
 def queue_of(caller: AuthorizedStore, request: Request) -> AsyncQueue:
     """The queue that the path names. Raises: UsageError."""
@@ -227,7 +275,7 @@ def settings_rows(settings: Any) -> dict[str, Any]:
 
 
 async def _head(caller: AuthorizedStore, handle: AsyncQueue) -> Page:
-    """What all pages of a queue say at their top."""
+    """The values at the top of all pages of a queue."""
     stats, entry = await handle.stats(), await caller.run(v.QueueGet(handle.name))
     return {"queue": handle.name, "stats": stats, "entry": entry}
 

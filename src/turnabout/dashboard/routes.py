@@ -37,7 +37,7 @@ HEADERS = {
 }
 """Nothing from elsewhere, nothing inline, in nobody's frame, kept by nobody."""
 FILES = {"style.css": "text/css", "live.js": "text/javascript", "icon.svg": "image/svg+xml"}
-OPERATORS_PAGES = ("access",)
+OPERATORS_PAGES = ("access", "health")
 
 Answer = Any
 
@@ -53,11 +53,13 @@ class Dashboard:
     def __init__(self, context: ServerContext) -> None:
         self._context = context
         self._views = Views(context)
+        context.lifecycle.background.append(self._views.sampler.run)
 
     def routes(self) -> Sequence[BaseRoute]:
         """The paths: each page below the session's namespace, or one that an operator looks at."""
         pages = {
-            "/": "queues", "/schedules": "schedules", "/access": "access", "/q/{queue}": "queue",
+            "/": "queues", "/schedules": "schedules", "/access": "access", "/health": "health",
+            "/q/{queue}": "queue",
             "/q/{queue}/messages": "messages", "/q/{queue}/m/{id}": "message",
             "/q/{queue}/dead": "dead", "/q/{queue}/workers": "workers",
             "/q/{queue}/settings": "settings",
@@ -187,7 +189,7 @@ class Dashboard:
     def _problem(
         self, caller: AuthorizedStore | None, request: Request, error: TurnaboutError
     ) -> Response:
-        """What went wrong, in words; a bug tells nothing and is logged by its raiser."""
+        """The page of an error, in words; a bug tells nothing and is logged by the app."""
         status, _ = error_body(error)
         if status == 500 or caller is None:
             if not isinstance(error, (Forbidden, UsageError)):

@@ -67,7 +67,7 @@ def set_cookie(request: Request, response: Response, name: str, value: str, seco
 
 
 class Flash(msgspec.Struct):
-    """What was done, and the fields of the form that takes it back: for the next page."""
+    """A sentence for the next page about what was done, and the form that takes it back."""
 
     text: str
     undo: dict[str, str] | None = None

@@ -1,5 +1,13 @@
-"""What the dashboard brings: see `turnabout.slices`."""
+"""The slice of the dashboard: see `turnabout.slices`."""
 
 from turnabout.slices import Slice
 
-SLICE = Slice("dashboard", routes="turnabout.dashboard.routes")
+SLICE = Slice(
+    "dashboard",
+    verbs="turnabout.dashboard.verbs",
+    sqlite="turnabout.dashboard.sqlite",
+    postgres="turnabout.dashboard.postgres",
+    routes="turnabout.dashboard.routes",
+    revision=1,
+    digest="b4614a5145d0183d",
+)

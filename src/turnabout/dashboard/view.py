@@ -16,7 +16,7 @@ from turnabout.cli import _show
 from turnabout.cli.stats import BLOCKED
 
 PAYLOAD_CHARS_MAX = 64_000
-"""Of a payload, more is not shown."""
+"""Longest text of a payload that is shown."""
 
 
 def shown(value: Any) -> Any:

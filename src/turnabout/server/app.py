@@ -60,9 +60,12 @@ class ServerApp:
         await self._outermost(scope, receive, send)
 
 
-def create_app(store: AsyncStore, options: ServerOptions | None = None) -> ServerApp:
+def create_app(
+    store: AsyncStore, options: ServerOptions | None = None, url: str | None = None
+) -> ServerApp:
     """The app over that store; `app.state.context` is its context.
 
+    `url`: the database's, for what the dashboard's doctor looks at.
     Any ASGI server can run it. `turnabout serve` adds deadlines for connections and the way to
     close in good order.
     """
@@ -85,6 +88,7 @@ def create_app(store: AsyncStore, options: ServerOptions | None = None) -> Serve
         admission,
         options,
         counts,
+        url,
     )
     routes: list[BaseRoute] = []
     for api in (*APIS, *slices.modules("routes")):

@@ -23,6 +23,8 @@ class ServerContext(Services):
     options: ServerOptions
     counts: ServerCounts
     """The part of `/metrics` that is about this process."""
+    url: str | None = None
+    """The database's, for `doctor`; never shown, as it may hold a password."""
     connections: Callable[[], int] = lambda: 0
     """The number of open connections; 0 where another server than ours runs the app."""
 

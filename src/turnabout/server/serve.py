@@ -92,7 +92,7 @@ async def serve(
     try:
         # Opens the file, or finds out that the database is away or of another version.
         await turnabout.store.run(TokenFind("a" * 12))
-        app = create_app(turnabout.store, options)
+        app = create_app(turnabout.store, options, url)
         context: ServerContext = app.state.context
         with listen(options, shared=options.processes > 1) as listener:
             server = Server(app, context, listener, until)

@@ -1,7 +1,9 @@
 """`/metrics`, for Prometheus: the processes' counts, and the queues' totals from the database.
 
-Figures of the queues come from counters that the database keeps, so no message is looked at, and
-from one query in five seconds however many scrape. Each replica shows the same ones for them.
+Figures of the queues come from counters that the database keeps, and from one query in five
+seconds however many scrape; fairness, of the fullest queues, for a hundredth of the time. Each
+replica shows the same ones for them. Names of channels, which may be those of customers, are left
+out where the page needs no token.
 Cardinality is bounded: the queues with the most messages are named, the rest is `_other`.
 """
 
@@ -13,6 +15,7 @@ import os
 import time
 from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CollectorRegistry, GCCollector, ProcessCollector
@@ -31,8 +34,10 @@ from starlette.routing import BaseRoute, Route
 from turnabout import __version__
 from turnabout.server.counts import PREFIX, ServerCounts
 from turnabout.words.administration import QueueTotals, Totals
-from turnabout.words.errors import Busy, Forbidden, TooManyRequests, Unavailable
+from turnabout.words.errors import Busy, Forbidden, TooManyRequests, TurnaboutError, Unavailable
+from turnabout.words.fairness import FairShares
 from turnabout.words.namespaces import NO_NAMESPACE
+from turnabout.words.verbs import Fairness
 
 if TYPE_CHECKING:
     from turnabout.server.context import ServerContext
@@ -46,6 +51,9 @@ FRESH_SECONDS: Final = 5.0
 PATIENCE_SECONDS: Final = 3.0
 """Time limit for the database to check the token, and again to give the totals: most scrapers
 wait ten seconds."""
+SHARED_QUEUES: Final = 8
+SHARED_CHANNELS: Final = 5
+"""Queues whose fairness is looked at, and channels of each that have figures of their own."""
 OTHER: Final = "_other"
 """No queue and no namespace can have this name."""
 
@@ -84,6 +92,9 @@ class Board:
         self._asking: asyncio.Task[None] | None = None
         self.named: list[QueueTotals] = []
         self.rest: list[QueueTotals] = []
+        self.shares: dict[str, FairShares] = {}
+        """The fullest queues, and their worst off channels."""
+        self._shares_at = float("-inf")
         self.up = False
         self.seconds = 0.0
 
@@ -111,10 +122,26 @@ class Board:
         else:
             self._take(totals)
             self.up = True
+            with suppress(TurnaboutError):  # the next time will do
+                await self._take_shares(totals)
         finally:
             self._asking = None
             self._asked_at = time.monotonic()
             self.seconds = time.perf_counter() - started
+
+    async def _take_shares(self, totals: Sequence[QueueTotals]) -> None:
+        """Look at the fairness of the fullest queues, for a hundredth of the time at most."""
+        began = time.monotonic()
+        if began < self._shares_at:
+            return
+        fullest = heapq.nlargest(SHARED_QUEUES, totals, key=lambda total: total.unfinished)
+        shares: dict[str, FairShares] = {}
+        for total in fullest:
+            if total.unfinished:
+                verb = Fairness(total.queue, limit=SHARED_CHANNELS)
+                shares[total.queue] = await self._context.store.run(verb)
+        now = time.monotonic()
+        self.shares, self._shares_at = shares, now + 99 * (now - began)
 
     def _take(self, totals: Sequence[QueueTotals]) -> None:
         most = self._context.options.metrics_queues
@@ -149,10 +176,36 @@ class Board:
             if self.rest or self._others[flow]:
                 family.add_metric((OTHER, OTHER), self._others[flow])
             yield family
+        yield from self._shares_families()
         count = len(self.named) + len(self.rest)
         yield GaugeMetricFamily(f"{PREFIX}queues", "Queues there are.", count)
         yield _gauge("database_up", "Whether the database answered the last time.", self.up)
         yield _gauge("totals_seconds", "How long the last look at the totals took.", self.seconds)
+
+    def _shares_families(self) -> Iterable[Metric]:
+        starved = GaugeMetricFamily(
+            f"{PREFIX}channels_starved",
+            "Channels under 0.7 of their fair share that no limit of their own holds.",
+            labels=LABELS,
+        )
+        labels = (*LABELS, "channel")
+        ratio = GaugeMetricFamily(
+            f"{PREFIX}channel_fair_share_ratio",
+            "What the worst off channels got of their fair share: 1 is fair.",
+            labels=labels,
+        )
+        age = GaugeMetricFamily(
+            f"{PREFIX}channel_oldest_message_age_seconds",
+            "How long the oldest message of these channels has been ready.",
+            labels=labels,
+        )
+        for queue, shares in self.shares.items():
+            starved.add_metric(place(queue), shares.starved)
+            for one in () if self._context.options.metrics_public else shares.channels:
+                if one.ratio is not None:
+                    ratio.add_metric((*place(queue), one.channel), one.ratio)
+                    age.add_metric((*place(queue), one.channel), (one.oldest_ready_ms or 0) / 1000)
+        yield from (starved, ratio, age)
 
 
 class _Collector:
