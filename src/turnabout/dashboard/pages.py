@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 from starlette.requests import Request
 
@@ -45,7 +45,12 @@ CHOICES: Mapping[str, Sequence[str]] = {
     "on_exhausted": ON_EXHAUSTED,
 }
 
+KEPT_MAX = 100
+
+A = TypeVar("A")
 Page = dict[str, Any]
+Key = tuple[str | int, ...]
+Look = Callable[[], Awaitable[A]]
 
 
 class Views:
@@ -55,13 +60,14 @@ class Views:
         self._context = context
         self.sampler = Sampler(context.store)
         self._checked: tuple[float, tuple[Check, ...]] = (0.0, ())
-        self._counted: dict[tuple[str, str], tuple[float, tuple[QueueStats, ...]]] = {}
+        self._known: dict[Key, tuple[float, Any]] = {}
 
     async def queues(self, caller: AuthorizedStore, request: Request) -> Page:
         """All queues, each with its dead letters; sorted, found and paged here."""
         asked = request.query_params
         sort, find = asked.get("sort", "oldest"), asked.get("find", "").lower()
-        known = {one.queue: one for one in await self._stats(caller)}
+        counted = await self._kept(caller, ("queues",), lambda: caller.whole(v.Stats()))
+        known = {one.queue: one for one in counted}
         rows = [
             (one, known.get(one.queue + DEAD_SUFFIX))
             for one in known.values()
@@ -83,25 +89,35 @@ class Views:
             "sort": sort, "find": asked.get("find", ""),
         }  # fmt: skip
 
-    async def _stats(self, caller: AuthorizedStore) -> tuple[QueueStats, ...]:
-        """All queues of the caller, counted a moment ago: counting thousands costs something."""
-        key = (caller.namespace, caller.token.id if caller.token else "")
-        until, found = self._counted.get(key, (0.0, ()))
+    async def _kept(self, caller: AuthorizedStore, key: Key, look: Look[A]) -> A:
+        """An answer of a moment ago, kept for twenty times as long as it took, as counting costs
+        something where there is much; until something is done here.
+        """
+        whose = (caller.namespace, caller.token.id if caller.token else "", *key)
+        until, found = self._known.get(whose, (0.0, None))
         if until < time.monotonic():
             began = time.monotonic()
-            found = await caller.whole(v.Stats())
+            found = await look()
             took = time.monotonic() - began
-            if len(self._counted) > 100:
-                self._counted.clear()
-            self._counted[key] = (time.monotonic() + min(60.0, 20 * took), found)
+            if len(self._known) > KEPT_MAX:
+                self._known.clear()
+            self._known[whose] = (time.monotonic() + min(60.0, 20 * took), found)
         return found
+
+    def forget(self) -> None:
+        """Look at everything anew: something was done."""
+        self._known.clear()
 
     async def queue(self, caller: AuthorizedStore, request: Request) -> Page:
         """Fairness: each channel's share of the service, the worst off first."""
         handle, asked = queue_of(caller, request), request.query_params
         sort: Any = asked.get("sort", "fairness")
         find, start = asked.get("find", ""), _number(asked.get("start"), 0)
-        shares = await handle.fairness(PAGE, sort=sort, find=find or None, offset=start)
+        shares = await self._kept(
+            caller,
+            (handle.name, sort, find, start),
+            lambda: handle.fairness(PAGE, sort=sort, find=find or None, offset=start),
+        )
         policies = [NO_POLICY] * len(shares.channels)
         if caller.rights.allows(v.PolicyGet, handle.name):
             asking = [v.PolicyGet(handle.name, one.channel) for one in shares.channels]

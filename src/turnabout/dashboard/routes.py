@@ -123,6 +123,7 @@ class Dashboard:
             if do is None:
                 raise Forbidden("there is no such form, or it is not for you")
             text, undo = await do(acts.Act(self._context, caller, fields))
+            self._views.forget()
         except Unauthorized as error:
             return _sign_in(request, error)
         except TurnaboutError as error:
