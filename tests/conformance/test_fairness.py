@@ -85,6 +85,16 @@ def test_what_limits_of_its_own_hold_is_not_called_starved(queue, clock):
     assert shares.verdict()[0]
 
 
+def test_a_channel_at_its_rate_is_not_called_starved_between_two_tokens(queue, clock):
+    fill(queue, "abc", 600)
+    queue.channel("b").set_policy(Policy(rate=Rate(1, per_seconds=2)))
+    work(queue, clock, 60)
+    clock.advance(2)
+    (b,) = queue.fairness(find="b").channels
+    assert (b.blocked, b.starved) == (None, False)
+    assert 20 <= b.got <= b.fair <= 32
+
+
 def test_one_channel_has_nobody_to_be_compared_with(queue, clock):
     fill(queue, "a")
     work(queue, clock, 20)

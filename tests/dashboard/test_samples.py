@@ -23,13 +23,14 @@ def sample(at: int, step: int = STEP_MS, **more: Any) -> Sample:
 
 @pytest.mark.needs("administration")
 def test_samples_are_kept_once_and_for_their_time(door: Door) -> None:
-    run = door.mq.store.run
-    run(SamplesKeep((sample(START), sample(START, HOUR)), START))
-    run(SamplesKeep((sample(START, ready=9), sample(START + STEP_MS, oldest_ms=7)), START))
+    run, door.clock.now = door.mq.store.run, START
+    run(SamplesKeep((sample(START), sample(START, HOUR))))
+    run(SamplesKeep((sample(START, ready=9), sample(START + STEP_MS, oldest_ms=7))))
     found = run(SamplesList("q", STEP_MS, 0))
     assert found == (sample(START), sample(START + STEP_MS, oldest_ms=7))
     assert run(SamplesList("q", STEP_MS, START + 1)) == found[1:]
-    run(SamplesKeep((), START + KEPT_MS[STEP_MS] + 1))
+    door.clock.now = START + KEPT_MS[STEP_MS] + 1
+    run(SamplesKeep(()))
     assert run(SamplesList("q", STEP_MS, 0)) == found[1:]
     assert run(SamplesList("q", HOUR, 0)) == (sample(START, HOUR),)
     assert run(SamplesList("other", HOUR, 0)) == ()

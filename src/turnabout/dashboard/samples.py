@@ -72,7 +72,7 @@ class Sampler:
             for step in KEPT_MS
             if at % step == 0
         ]  # fmt: skip
-        await self._store.run(SamplesKeep(tuple(samples), now))
+        await self._store.run(SamplesKeep(tuple(samples)))
 
     async def _stats(self) -> Sequence[QueueStats]:
         found: list[QueueStats] = []

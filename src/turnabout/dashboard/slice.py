@@ -9,5 +9,5 @@ SLICE = Slice(
     postgres="turnabout.dashboard.postgres",
     routes="turnabout.dashboard.routes",
     revision=1,
-    digest="b4614a5145d0183d",
+    digest="0af3a45fafc4a6a2",
 )

@@ -35,7 +35,6 @@ class SamplesKeep(Verb[None]):
     """Keep samples, and remove those that are too old. One that is there stays as it is."""
 
     samples: tuple[Sample, ...]
-    now: int
 
 
 class SamplesList(Verb[tuple[Sample, ...]]):

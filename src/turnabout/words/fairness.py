@@ -11,6 +11,8 @@ from turnabout.words.value import Value
 
 ShareOrder = Literal["fairness", "ready", "oldest", "served", "channel"]
 
+STARVED_BELOW = 0.7
+"""Share got to fair share below which a channel is starved; in the stores' SQL, too."""
 UNSERVED_MS = 60_000
 """Messages that have been ready for that long while nothing was handed out are a fault."""
 
@@ -88,11 +90,12 @@ class FairShares(Value):
                 "are leased."
             )
         if self.starved:
-            one = self.starved == 1
+            are, their, them = (
+                ("is", "its", "it") if self.starved == 1 else ("are", "their", "them")
+            )
             return False, (
-                f"{self.starved:,} of {self.waiting:,} waiting channels {'is' if one else 'are'} "
-                f"starved: under 0.7 of {'its' if one else 'their'} fair share, and no limit of "
-                f"{'its' if one else 'their'} own holds {'it' if one else 'them'}."
+                f"{self.starved:,} of {self.waiting:,} waiting channels {are} starved: under "
+                f"{STARVED_BELOW} of {their} fair share, and no limit of {their} own holds {them}."
             )
         if self.by_leases:
             return True, "Nobody can be called starved: the queue keeps no history of service."

@@ -15,10 +15,10 @@ CALLS: dict[type[Any], Call] = {
     d.SamplesKeep: call(
         "select turnabout_dashboard.samples_keep($samples::jsonb, $kept::jsonb, $now::bigint)",
         nothing,
-        lambda verb, _: (
+        lambda verb, now: (
             msgspec.json.encode(verb.samples).decode(),
             msgspec.json.encode(d.KEPT_MS).decode(),
-            verb.now,
+            now,
         ),
         repeatable=True,
     ),

@@ -11,13 +11,13 @@ from turnabout.sqlite._statements import statements
 _SAMPLES = statements("samples", Path(__file__).parent / "sql")
 
 
-def samples_keep(connection: Connection, verb: d.SamplesKeep, _now: int) -> None:
+def samples_keep(connection: Connection, verb: d.SamplesKeep, now: int) -> None:
     """Keep samples, where none of that time is kept; and remove those that are too old."""
     for one in verb.samples:
         row = {name: getattr(one, name) for name in d.Sample.__struct_fields__}
         connection.execute(_SAMPLES["keep"], row)
     for step, kept in d.KEPT_MS.items():
-        connection.execute(_SAMPLES["drop"], {"step": step, "before": verb.now - kept})
+        connection.execute(_SAMPLES["drop"], {"step": step, "before": now - kept})
 
 
 def samples_list(connection: Connection, verb: d.SamplesList, _now: int) -> tuple[d.Sample, ...]:

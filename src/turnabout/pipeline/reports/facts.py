@@ -15,6 +15,7 @@ from turnabout.pipeline.lake import Filter
 from turnabout.pipeline.reports.axes import step_of
 from turnabout.pipeline.reports.engines import ReportEngine, rows, sql
 from turnabout.pipeline.reports.units import HOUR
+from turnabout.words.fairness import STARVED_BELOW
 
 Row = Mapping[str, Any]
 Name = tuple[str, str]
@@ -29,7 +30,6 @@ FAIR_STEPS: Final = 288
 BLOCKS: Final = 24
 LEAST: Final = 10
 """Messages of fair share below which a ratio says nothing."""
-STARVED_BELOW: Final = 0.5
 
 _QUEUE: Final = "namespace, queue"
 _CHANNEL: Final = "namespace, queue, channel"
@@ -76,7 +76,7 @@ class ReportFacts:
     channels  the busiest ones, of all queues     kinds     of failures, the commonest first
     steps     measures by queue and step, of queues that are drawn; `all_steps` of all together
     shares    by queue: channels with what they got of their fair share, the least first
-    starved   channels that got less than half of theirs for a while, the worst first
+    starved   channels that got under 0.7 of theirs for a while, the worst first
     """
 
     first_ms: int

@@ -40,6 +40,7 @@ known as (
 -- Through how many slices, from now back, a channel has waited that no limit of its own holds.
 looked as (
   select k.*, :now - w.since as waits_ms, coalesce(c.weight, q.weight, 1) as weight,
+    iif(c.rate_count is null, q.rate_interval_us, c.rate_interval_us) as interval_us,
     k.ready > 0 and (q.paused or coalesce(
       c.paused or c.paused_until > :now
       or k.leased >= iif(q.fifo, 1, coalesce(c.max_concurrency, q.max_concurrency))
@@ -98,7 +99,10 @@ levels as materialized (
   from slices t
 ),
 shares as materialized (
-  select j.*, coalesce(g.got, 0) as got, j.weight * f.level as fair
+  select j.*, coalesce(g.got, 0) as got, min(
+    j.weight * f.level,
+    coalesce(1 + 1000.0 * j.slices * :slice / j.interval_us, j.weight * f.level)  -- its rate
+  ) as fair
   from judged j
   left join (
     select channel, sum(served) as got from asked where waits group by channel

@@ -2,9 +2,11 @@
 -- in ms by their step.
 -- plans: free
 create or replace function turnabout_dashboard.samples_keep(
-    samples jsonb, kept jsonb, now_ms bigint
+    samples jsonb, kept jsonb, now_ms turnabout.instant default null
 ) returns void
 language plpgsql as $$
+declare
+    v_now bigint := coalesce(samples_keep.now_ms, turnabout.clock_ms());
 begin
     insert into turnabout.sample (
         queue, step_ms, at, ready, leased, oldest_ms, sent, done, dead, shares
@@ -19,6 +21,6 @@ begin
     on conflict do nothing;
     delete from turnabout.sample o
     using jsonb_each_text(kept) k
-    where o.step_ms = k.key::int and o.at < now_ms - k.value::bigint;
+    where o.step_ms = k.key::int and o.at < v_now - k.value::bigint;
 end
 $$;

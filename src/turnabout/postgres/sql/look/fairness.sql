@@ -69,7 +69,9 @@ begin
                 else 0
             end as slices
         from (
-            select b.*, coalesce(c.weight, v_queue.weight, 1) as weight, {{held}} as blocked
+            select b.*, coalesce(c.weight, v_queue.weight, 1) as weight, {{held}} as blocked,
+                case when c.rate_count is null then v_queue.rate_interval_us
+                    else c.rate_interval_us end as interval_us
             from known b
             {{limits_of_channel}}
         ) h
@@ -114,7 +116,9 @@ begin
     shares as (
         select j.channel, j.ready, j.leased, j.waits_ms, j.blocked, j.is_held, j.weight, j.served,
             j.busy_ms,
-            coalesce(g.got, 0) as got, j.weight * f.level as fair
+            coalesce(g.got, 0) as got, case when f.level is not null then least(
+                j.weight * f.level, 1 + 1000.0 * j.slices * v_slice / j.interval_us  -- its rate
+            ) end as fair
         from judged j
         left join (
             select a.channel, sum(a.served)::int as got from asked a
