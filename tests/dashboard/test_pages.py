@@ -7,6 +7,7 @@ import pytest
 
 from tests.dashboard.conftest import EVIL, Session, Site
 from turnabout import Policy, Rate
+from turnabout.server.verbs import TokenList
 from turnabout.words.urls import TOKEN_PREFIX
 
 PAGES = (
@@ -54,6 +55,10 @@ def test_a_channel_is_paused_limited_and_undone(site: Site, page_has: Any) -> No
     answer = session.post("do/limit", **where, weight="many")
     assert answer.status_code == 400
     page_has(answer.text, "weight: &#39;many&#39; is not a whole number")
+    for wrong in ({"rate": "9" * 5_000}, {"rate": "x/1s"}, {"rate": "1/soon"}):
+        assert session.post("do/limit", **where, **wrong).status_code == 400
+    for wrong in ("", "[]", '{"weight": 0}', '{"rate": {"count": "x"}}'):
+        assert session.post("do/restore", **where, policy=wrong).status_code == 400
 
 
 def test_a_purge_wants_the_name(site: Site, page_has: Any) -> None:
@@ -139,10 +144,10 @@ def test_an_operator_sees_tenants_and_makes_tokens(site: Site, page_has: Any) ->
     assert tenant.post("do/make_token", label="x", scopes="operate:*").status_code == 403
     page = session.do("set_namespace", namespace="acme", max_messages="7", back="/dashboard/access")
     page_has(page, "The quotas of acme are set.")
-    tokens = re.findall(r'name="token" value="(\w+)"', page)
-    for one in tokens:
-        if one in token[0]:
-            session.do("revoke_token", token=one, back="/dashboard/access")
+    (made,) = [one for one in re.findall(r'name="token" value="(\w+)"', page) if one in token[0]]
+    page_has(session.do("revoke_token", token=made, back="/dashboard/access"), "ci is revoked")
+    (revoked,) = [one for one in site.mq.store.run(TokenList()) if one.id == made]
+    assert revoked.revoked_at is not None
 
 
 def test_health_is_what_doctor_finds(site: Site, page_has: Any) -> None:

@@ -58,6 +58,21 @@ def test_a_sampler_takes_what_has_changed(tmp_path: Any) -> None:
     assert len(idle) == 1  # it was new; it has not changed since
 
 
+def test_a_sampler_that_rests_keeps_each_distance(tmp_path: Any) -> None:
+    """Looks that take long are rarer than minutes, and hardly ever at a full hour."""
+
+    async def life() -> Any:
+        async with turnabout.aio.connect(f"sqlite:///{tmp_path}/app.db") as mq:
+            await mq.queue("busy").send("x")
+            sampler = Sampler(mq.store)
+            for minutes in (7, 38, 64, 95):
+                await sampler.take(START + minutes * STEP_MS)
+            now = START + 95 * STEP_MS
+            return [len(await samples_of(mq.store, "busy", step, now)) for step in KEPT_MS]
+
+    assert asyncio.run(life()) == [4, 4, 2]
+
+
 def test_charts_and_strips() -> None:
     some = [
         sample(

@@ -10,20 +10,20 @@ from pathlib import Path
 from tests.tidy.test_tree import ROOT, sources, text_of
 
 LINES_MAX = {
-    "core": 28_659,
+    "core": 28_657,
     "slice alembic": 48,
     "slice compat": 935,
-    "slice dashboard": 1_375,
+    "slice dashboard": 1_381,
     "slice dev": 750,
     "slice django": 1_096,
     "slice move": 1_115,
     "slice otel": 515,
     "slice pipeline": 9_863,
-    "slice server": 8_169,
+    "slice server": 8_173,
     "slice tasks": 1_220,
     "slice testing": 149,
     "SQL": 13_312,
-    "tests": 65_918,
+    "tests": 65_938,
 }
 SLACK = 200
 """How far below its figure a part may be before the figure has to follow."""

@@ -120,12 +120,10 @@ def fairness_of(url: str) -> Iterator[Finding]:
     from turnabout import connect
 
     with connect(url) as turnabout:
-        fullest = sorted(turnabout.stats(), key=lambda one: -one.ready)[:QUEUES_OF_DOCTOR]
+        waiting = [one for one in turnabout.stats() if one.ready]
         bad = 0
-        for queue in fullest:
-            well, text = (
-                turnabout.queue(queue.queue).fairness(1).verdict() if queue.ready else (True, "")
-            )
+        for queue in sorted(waiting, key=lambda one: -one.ready)[:QUEUES_OF_DOCTOR]:
+            well, text = turnabout.queue(queue.queue).fairness(1).verdict()
             if not well:
                 bad += 1
                 todo = f"see who, and what holds the workers: turnabout stats {queue.queue}"

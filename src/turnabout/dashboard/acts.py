@@ -49,12 +49,7 @@ class Act:
 
     def whole(self, name: str) -> int | None:
         """A field's number; None: it was left empty. Raises: UsageError."""
-        text = self.text(name).strip().replace(",", "")
-        if not text:
-            return None
-        if not (text.isascii() and text.isdecimal() and len(text) < 19):
-            raise UsageError(f"{name}: {shown(text)} is not a whole number")
-        return int(text)
+        return _whole(name, self.text(name))
 
     def ids(self) -> list[int]:
         """The chosen messages. Raises: UsageError if none is."""
@@ -112,16 +107,17 @@ async def resume(act: Act) -> Done:
 
 
 async def limit(act: Act) -> Done:
-    """Set a channel's weight and limits; an empty field is no limit."""
+    """Set a channel's weight and limits; an empty field removes one."""
     rate = act.text("rate").strip()
     changes: dict[str, Any] = {
         name: act.whole(name) for name in ("weight", "max_concurrency", "max_size")
     }
     if rate:
         count, _, period = rate.partition("/")
-        if not count.strip().isdecimal():
+        number = _whole("rate", count)
+        if number is None:
             raise UsageError(f"rate: {shown(rate)} is not a rate: write 10/1s, or 5/1m")
-        changes["rate"] = Rate(int(count), _seconds("rate", period.strip() or "1s"))
+        changes["rate"] = Rate(number, _seconds("rate", period.strip() or "1s"))
     else:
         changes["rate"] = None
     told = ", ".join(f"{name} {value}" for name, value in changes.items() if value is not None)
@@ -130,9 +126,11 @@ async def limit(act: Act) -> Done:
 
 async def restore(act: Act) -> Done:
     """Set a channel's policy as it was before."""
-    policy = msgspec.json.decode(act.text("policy"), type=dict[str, Any])
-    rate = policy.pop("rate", None)
-    await act.channel.set_policy(Policy(**policy, rate=Rate(**rate) if rate else None))
+    try:
+        policy = msgspec.json.decode(act.text("policy"), type=Policy)
+    except msgspec.MsgspecError as error:
+        raise UsageError("the policy of before cannot be read") from error
+    await act.channel.set_policy(policy)
     return f"{act.named} is as it was before.", None
 
 
@@ -189,7 +187,7 @@ async def send_back(act: Act) -> Done:
     step = await act.caller.run(v.RedriveStep(begun.id))
     if step.state == "running":
         return f"{step.moved:,} messages were sent back so far; the rest follows.", None
-    left = f"; {step.skipped:,} stay, as their queue is gone" if step.skipped else ""
+    left = f"; {step.skipped:,} could not be" if step.skipped else ""
     return f"{_plural(step.moved)} sent back{left}.", None
 
 
@@ -254,6 +252,16 @@ def _setting(act: Act, name: str, old: Any) -> Any:
     return int(number) if number.is_integer() else number
 
 
+def _whole(name: str, text: str) -> int | None:
+    """A whole number; None: there is none. Raises: UsageError."""
+    text = text.strip().replace(",", "")
+    if not text:
+        return None
+    if not (text.isascii() and text.isdecimal() and len(text) < 19):
+        raise UsageError(f"{name}: {shown(text)} is not a whole number")
+    return int(text)
+
+
 def _seconds(name: str, text: str) -> float:
     """A duration such as 2m. Raises: UsageError."""
     try:
@@ -283,7 +291,7 @@ async def revoke_token(act: Act) -> Done:
 
 
 async def set_namespace(act: Act) -> Done:
-    """Make a namespace, or set its quotas; an empty field is no quota."""
+    """Make a namespace, or set its quotas; an empty field removes one."""
     quotas = {name: act.whole(name) for name in Namespace.__struct_fields__[1:-1]}
     name = act.text("namespace").strip()
     await act.context.store.run(NamespaceSet(Namespace(name, **quotas)))
@@ -293,7 +301,8 @@ async def set_namespace(act: Act) -> Done:
 def _many(outcomes: Any, kind: type) -> str:
     """The number of messages that it went well with, and of others."""
     well = sum(isinstance(one, kind) for one in outcomes)
-    return _plural(well) + (f" of {len(outcomes)}" if well < len(outcomes) else "")
+    most = len(outcomes)
+    return _plural(well) if well == most else f"{well:,} of {most:,} messages were"
 
 
 def _plural(count: int) -> str:

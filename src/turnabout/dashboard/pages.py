@@ -26,7 +26,7 @@ from turnabout.words.errors import Forbidden, QueueNotFound, UsageError
 from turnabout.words.limits import DEAD_SUFFIX
 from turnabout.words.namespaces import stored
 from turnabout.words.policy import DEDUP_MODES, EVENT_LEVELS, NO_POLICY, ON_EXHAUSTED
-from turnabout.words.records import OUTCOMES, HistoryEntry
+from turnabout.words.records import OUTCOMES, Ending, HistoryEntry
 
 PAGE = 50
 LOOKED_AT = 1_000
@@ -59,6 +59,7 @@ class Views:
     def __init__(self, context: ServerContext) -> None:
         self._context = context
         self.sampler = Sampler(context.store)
+        self._checking = asyncio.Lock()
         self._checked: tuple[float, tuple[Check, ...]] = (0.0, ())
         self._known: dict[Key, tuple[float, Any]] = {}
 
@@ -161,8 +162,8 @@ class Views:
         id_ = _number(request.path_params["id"], 0)
         some = await handle.peek(1, after_id=id_ - 1) if id_ > 0 else ()
         peeked = next((one for one in some if one.id == id_), None)
-        entry = None if peeked else await _ended(handle, id_)
         (ending,) = await handle.endings([id_]) if id_ > 0 else (None,)
+        entry = None if peeked or ending is None else await _entry_of(handle, ending)
         if peeked is None and entry is None and ending is None:
             raise UsageError(f"there is no message {id_} in {handle.name}")
         head = await _head(caller, handle)
@@ -248,16 +249,16 @@ class Views:
         tokens = await store.run(TokenList())
         return {
             "rows": rows, "found": len(namespaces), "start": start, "page": PAGE, "tokens": tokens,
-            "now": time.time() * 1000,
         }  # fmt: skip
 
     async def health(self, caller: AuthorizedStore, request: Request) -> Page:
         """Doctor's findings; for operators, and looked at again after a minute."""
         url = self._context.url
-        until, checks = self._checked
-        if url is not None and until < time.monotonic():
-            checks = await asyncio.to_thread(lambda: tuple(checks_of(url)))
-            self._checked = (time.monotonic() + HEALTH_SECONDS, checks)
+        async with self._checking:
+            until, checks = self._checked
+            if url is not None and until < time.monotonic():
+                checks = await asyncio.to_thread(lambda: tuple(checks_of(url)))
+                self._checked = (time.monotonic() + HEALTH_SECONDS, checks)
         return {"checks": checks, "known": url is not None}
 
 
@@ -296,14 +297,12 @@ async def _head(caller: AuthorizedStore, handle: AsyncQueue) -> Page:
     return {"queue": handle.name, "stats": stats, "entry": entry}
 
 
-async def _ended(handle: AsyncQueue, id_: int) -> HistoryEntry | None:
+async def _entry_of(handle: AsyncQueue, ending: Ending) -> HistoryEntry | None:
     """The history's entry of a message: by the millisecond in which it ended."""
-    (ending,) = await handle.endings([id_]) if id_ > 0 else (None,)
-    if ending is None or ending.finished_at is None:
+    if (at := ending.finished_at) is None:
         return None
-    at = ending.finished_at
     async for entry in handle.history_entries(finished_from=at, finished_until=at + 1):
-        if entry.id == id_:
+        if entry.id == ending.id:
             return entry
     return None
 

@@ -21,7 +21,6 @@ from turnabout.server.context import ServerContext
 from turnabout.wire.errors import error_body
 from turnabout.words import verbs as v
 from turnabout.words.errors import Forbidden, TurnaboutError, Unauthorized, UsageError
-from turnabout.words.namespaces import NO_NAMESPACE
 
 HEADERS = {
     "Content-Security-Policy": (
@@ -38,8 +37,6 @@ HEADERS = {
 """Nothing from elsewhere, nothing inline, in nobody's frame, kept by nobody."""
 FILES = {"style.css": "text/css", "live.js": "text/javascript", "icon.svg": "image/svg+xml"}
 OPERATORS_PAGES = ("access", "health")
-
-Answer = Any
 
 
 def routes(context: ServerContext) -> Sequence[BaseRoute]:
@@ -179,7 +176,6 @@ class Dashboard:
             signed_in=COOKIE in request.cookies,
             may=may,
             notice=notice,
-            NO_NAMESPACE=NO_NAMESPACE,
             **values,
         )
         response = HTMLResponse(body, status, HEADERS)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
 import msgspec
@@ -34,7 +34,8 @@ class Sampler:
 
     def __init__(self, store: AsyncStore) -> None:
         self._store = store
-        self._last: dict[str, tuple[int, ...]] = {}
+        self._last: dict[int, tuple[int, dict[str, tuple[int, ...]]]] = {}
+        """The last sample of each distance: its time, and the figures of the queues then."""
         self._watched: dict[str, float] = {}
 
     def watch(self, queue: str) -> None:
@@ -56,22 +57,23 @@ class Sampler:
 
     async def take(self, now: int) -> None:
         """Take one sample of each queue that has something to tell. Raises: as `AsyncStore.run`."""
-        at = now - now % STEP_MS
-        known = await self._stats()
-        told = sorted((one for one in known if self._changed(one)), key=lambda q: -q.ready)
-        self._last = {one.queue: _figures(one) for one in known}
+        known = sorted(await self._stats(), key=lambda one: -one.ready)
         self._watched = {q: t for q, t in self._watched.items() if t > time.monotonic()}
-        asked = {one.queue for one in told[:SHARES_MAX] if one.ready} | {*self._watched}
+        asked = {one.queue for one in known[:SHARES_MAX] if one.ready} | {*self._watched}
         shares = {queue: await self._shares(queue) for queue in sorted(asked)}
-        samples = [
-            Sample(
-                one.queue, step, at, one.ready, one.leased, one.oldest_ready_ms, one.sent, one.done,
-                one.dead, shares.get(one.queue),
-            )
-            for one in told[:QUEUES_MAX]
-            for step in KEPT_MS
-            if at % step == 0
-        ]  # fmt: skip
+        samples: list[Sample] = []
+        for step in KEPT_MS:
+            at, (last, figures) = now - now % step, self._last.get(step, (0, {}))
+            if at > last:
+                told = [one for one in known if self._changed(one, figures)][:QUEUES_MAX]
+                self._last[step] = at, {one.queue: _figures(one) for one in known}
+                samples += [
+                    Sample(
+                        one.queue, step, at, one.ready, one.leased, one.oldest_ready_ms, one.sent,
+                        one.done, one.dead, shares.get(one.queue),
+                    )
+                    for one in told
+                ]  # fmt: skip
         await self._store.run(SamplesKeep(tuple(samples)))
 
     async def _stats(self) -> Sequence[QueueStats]:
@@ -82,10 +84,10 @@ class Sampler:
             found += page
         return found
 
-    def _changed(self, one: QueueStats) -> bool:
+    def _changed(self, one: QueueStats, figures: Mapping[str, tuple[int, ...]]) -> bool:
         is_watched = one.queue in self._watched
         has_something = one.ready or one.leased
-        return bool(is_watched or has_something or self._last.get(one.queue) != _figures(one))
+        return bool(is_watched or has_something or figures.get(one.queue) != _figures(one))
 
     async def _shares(self, queue: str) -> str | None:
         try:

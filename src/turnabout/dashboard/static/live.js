@@ -17,7 +17,9 @@ addEventListener("hashchange", signIn);
 async function look() {
   if (!busy() && document.querySelector("[data-live]")) {
     try {
-      const answer = await fetch(location.href);
+      const here = new URL(location.href);
+      here.searchParams.delete("count"); // which looks through all dead letters
+      const answer = await fetch(here);
       const next = new DOMParser().parseFromString(await answer.text(), "text/html");
       for (const old of busy() || !answer.ok ? [] : document.querySelectorAll("[data-live]")) {
         const now = next.querySelector(`[data-live="${old.dataset.live}"]`);

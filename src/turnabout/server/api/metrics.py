@@ -95,6 +95,8 @@ class Board:
         self.shares: dict[str, FairShares] = {}
         """The fullest queues, and their worst off channels."""
         self._shares_at = float("-inf")
+        self._sharing: asyncio.Task[None] | None = None
+        """The look at fairness under way: a scrape does not wait for it."""
         self.up = False
         self.seconds = 0.0
 
@@ -109,9 +111,10 @@ class Board:
             self.up = False
 
     def close(self) -> None:
-        """Cancel a query that is under way."""
-        if self._asking is not None:
-            self._asking.cancel()
+        """Cancel queries that are under way."""
+        for task in (self._asking, self._sharing):
+            if task is not None:
+                task.cancel()
 
     async def _ask(self) -> None:
         started = time.perf_counter()
@@ -122,8 +125,8 @@ class Board:
         else:
             self._take(totals)
             self.up = True
-            with suppress(TurnaboutError):  # the next time will do
-                await self._take_shares(totals)
+            if self._sharing is None or self._sharing.done():
+                self._sharing = asyncio.create_task(self._take_shares(totals))
         finally:
             self._asking = None
             self._asked_at = time.monotonic()
@@ -136,10 +139,11 @@ class Board:
             return
         fullest = heapq.nlargest(SHARED_QUEUES, totals, key=lambda total: total.unfinished)
         shares: dict[str, FairShares] = {}
-        for total in fullest:
-            if total.unfinished:
-                verb = Fairness(total.queue, limit=SHARED_CHANNELS)
-                shares[total.queue] = await self._context.store.run(verb)
+        with suppress(TurnaboutError):  # the next time will do
+            for total in fullest:
+                if total.unfinished:
+                    verb = Fairness(total.queue, limit=SHARED_CHANNELS)
+                    shares[total.queue] = await self._context.store.run(verb)
         now = time.monotonic()
         self.shares, self._shares_at = shares, now + 99 * (now - began)
 
