@@ -23,7 +23,7 @@ LINES_MAX = {
     "slice tasks": 1_220,
     "slice testing": 149,
     "SQL": 13_312,
-    "tests": 65_938,
+    "tests": 65_940,
 }
 SLACK = 200
 """How far below its figure a part may be before the figure has to follow."""

@@ -1,5 +1,5 @@
 -- Whether a channel with a row is limited, so that receivers must lock its row. A weight or a size
--- is no such limit: any number of receivers may then share the channel, each with its own part.
+-- does not count: any number of receivers may share such a channel, each with a part of its turn.
 create or replace function turnabout.has_limits(
     queue turnabout.queue, channel turnabout.channel
 ) returns boolean
