@@ -82,6 +82,7 @@ from turnabout.words.records import (
     Result,
 )
 from turnabout.words.schedules import Schedule, ScheduledMessage, ScheduleEntry
+from turnabout.words.workers import LeasedMessage, WorkerEntry, WorkerState
 
 __version__ = "0.1.0"
 
@@ -118,6 +119,7 @@ __all__ = [
     "HistoryPage",
     "JoinedQueue",
     "LeaseLost",
+    "LeasedMessage",
     "Message",
     "NotWaiting",
     "Note",
@@ -155,6 +157,8 @@ __all__ = [
     "Unavailable",
     "Uncertain",
     "UsageError",
+    "WorkerEntry",
+    "WorkerState",
     "WrongVersion",
     "connect",
     "message",

@@ -288,7 +288,7 @@ class Life(ScheduleSteps, LooksBack):
         retry, delay = how
         if delay is None and name != self.name:
             delay = 900  # its back-off has a random part
-        failures = [Failure(r, f"error {r}", retry, delay) for r in receipts]
+        failures = [Failure(r, f"error {r}", retry, delay, f"w{r}") for r in receipts]
         theirs = self.queue(name).fail(failures)
         self.agree([self.model.fail(name, f) for f in failures], theirs)
 

@@ -183,6 +183,7 @@ class Model(Sends, Ends, Schedules):
     def _lease(self, queue: Queue, m: Message, delivery: Any, lease: int) -> None:
         now, rate = self.clock(), queue.policy(m.channel).rate
         m.status, m.at, m.attempt = "leased", now + lease, m.attempt + 1
+        m.leased_at = now
         if rate is not None:
             tat = queue.tat.get(m.channel, 0)
             queue.tat[m.channel] = max(tat, now * 1000) + rate.interval_us
@@ -300,7 +301,8 @@ class Model(Sends, Ends, Schedules):
             m.failures += 1
             self._end(queue, m, "cancelled")
             return Cancelled()
-        one = AttemptError(m.attempt, self.clock(), failure.error)
+        when, who = m.leased_at, failure.worker
+        one = AttemptError(m.attempt, self.clock(), failure.error, when, who)
         m.errors = (*m.errors[:1], *m.errors[1:][-8:], one)  # of ten and more the second goes
         if ended := self._charge(queue, m, "failures", retry=failure.retry):
             return ended

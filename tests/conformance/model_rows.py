@@ -19,6 +19,7 @@ class Message:
     status: str
     at: int
     attempt: int = 0
+    leased_at: int | None = None
     delivered_before: int = 0
     """Attempts before it came into the queue, or was retried."""
     failures: int = 0

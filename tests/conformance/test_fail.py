@@ -14,6 +14,7 @@ from turnabout import (
     Retrying,
     UsageError,
 )
+from turnabout.words.workers import this_process
 
 
 def waits(queue, clock, attempts):
@@ -158,7 +159,7 @@ def test_a_dead_message_is_received_and_acked_in_its_queue(door, clock):
             "no",
             "no",
             0,
-            (AttemptError(1, clock.now, "no"),),
+            (AttemptError(1, clock.now, "no", clock.now, this_process()),),
         )
     )
     assert old.origin is None

@@ -11,9 +11,11 @@ import pytest
 
 import turnabout
 from tests.support.served import WIDE, served
-from turnabout import Note, Policy
+from turnabout import LeasedMessage, Note, Policy, WorkerState
 from turnabout.server.verbs import TokenCreate, new_token, scopes, token_text
+from turnabout.words.verbs import WorkerReport
 
+TRACE = f"00-{'ab' * 16}-{'cd' * 8}-01"
 EVIL = "\u202e<script>alert(1)</script>'\"&\x1b"
 
 
@@ -79,7 +81,8 @@ def site(tmp_path: Path) -> Iterator[Site]:
             mq.store.run(TokenCreate(id_, digest, namespace, who, scopes(given)))
             tokens[who] = token_text(id_, secret)
         fill(mq)
-        with served(database, options=replace(WIDE, auth="tokens")) as server:
+        options = replace(WIDE, auth="tokens", trace_url="http://traces/{trace_id}?x")
+        with served(database, options=options) as server:
             site = Site(server.url, mq, tokens)
             yield site
             for session in site.sessions:
@@ -91,13 +94,21 @@ def fill(mq: Any) -> None:
     emails.create(max_attempts=2, backoff_seconds=0)
     for name in ("acme", "globex", EVIL[:20]):
         for number in range(4):
-            emails.send({"to": EVIL, "n": number}, channel=name, headers={"x-from": "<b>me</b>"})
+            emails.send(
+                {"to": EVIL, "n": number},
+                channel=name,
+                headers={"x-from": "<b>me</b>", "traceparent": TRACE},
+            )
     while emails.stats().dead < 2:
         for message in emails.receive(1):
             message.fail(f"Traceback\n{EVIL}")
     emails.channel("globex").set_policy(Policy(max_concurrency=1, weight=2))
     (leased,) = emails.receive(1, lease_seconds=600)
     emails.extend([leased.receipt], note=Note(f"page {EVIL[:10]}", 0.4))
+    state = WorkerState(
+        "web-1", "turnabout 1", 90_000, 4, 17, 2, (LeasedMessage(leased.id, 3_000),)
+    )
+    mq.store.run(WorkerReport("emails", f"mailer@web-1:7{EVIL[:20]}", state))
     mq.schedules.set("nightly", "emails", {"x": EVIL}, cron="0 3 * * *")
 
 

@@ -1,14 +1,17 @@
 """The pages without a browser: what they show, what their forms do, and to whom."""
 
 import re
+import threading
+import time
 from typing import Any
 
 import pytest
 
-from tests.dashboard.conftest import EVIL, Session, Site
+from tests.dashboard.conftest import EVIL, TRACE, Session, Site
 from turnabout import Policy, Rate
 from turnabout.server.verbs import TokenList
 from turnabout.words.urls import TOKEN_PREFIX
+from turnabout.words.workers import this_process
 
 PAGES = (
     "", "?sort=dead&find=em", "q/emails", "q/emails?sort=oldest&find=a", "q/emails/messages",
@@ -100,7 +103,39 @@ def test_messages_are_retried_and_cancelled(site: Site, page_has: Any) -> None:
     assert emails.peek(1, after_id=later - 1)[0].state == "ready"
     leased = emails.peek(state="leased")[0].id
     page_has(session.do("cancel", **where, id=leased), "workers are asked to stop")
-    page_has(session.get("q/emails/workers"), "40 %")
+
+
+def test_who_works_and_what_each_holds(site: Site, page_has: Any) -> None:
+    session = site.session()
+    (leased,) = site.mq.queue("emails").peek(state="leased")
+    page = session.get("q/emails/workers")
+    page_has(page, "mailer@web-1:7", "turnabout 1", "1m 30s 1 of 4", "17", "40 %")
+    rows = page[page.index("Leased messages</h2>") :]
+    page_has(rows, f"{leased.id} {leased.channel} mailer@web-1:7")
+
+
+def test_a_message_has_each_attempt_and_its_trace(site: Site, page_has: Any) -> None:
+    (letter, *_) = site.mq.queue("emails-dead").peek()
+    page = site.session().get(f"q/emails-dead/m/{letter.id}")
+    page_has(page, "Attempt 1,", "Attempt 2,", f"by {this_process()}", "Traceback")
+    assert f'href="http://traces/{TRACE[3:35]}?x"' in page
+
+
+def test_a_page_hears_of_changes(site: Site) -> None:
+    session, emails = site.session(), site.mq.queue("emails")
+    first = session.client.get("q/emails/changed?wait_seconds=10").json()
+    assert session.client.get("q/emails/changed").json() == first
+    asked = f"q/emails/changed?wait_seconds=20&seen={first['seen']}&instance={first['instance']}"
+    began = time.monotonic()
+    sending = threading.Timer(0.2, emails.send, ("x",))
+    sending.start()
+    later = session.client.get(asked, timeout=30).json()
+    sending.join()
+    assert later["seen"] != first["seen"]
+    assert time.monotonic() - began < 8, "it was told, not only looked at in the end"
+    assert session.client.get("q/nothing/changed?seen=x").status_code == 400
+    session.client.cookies.clear()
+    assert session.client.get("q/emails/changed").status_code == 401
 
 
 def test_schedules(site: Site, page_has: Any) -> None:

@@ -33,6 +33,7 @@ def test_every_column_of_the_file_has_a_place(endpoints: Endpoints) -> None:
     left = {  # of pipelines: positions and epochs mean nothing there, staged batches are repeated
         *("stage", "watermark", "log_floor"),
         "sample",  # charts begin anew
+        "worker",  # workers report again
         *("migration", "inbox", "inbox_refused", "clock"),
     }
     path = endpoints.source.removeprefix("sqlite:///")

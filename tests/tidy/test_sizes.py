@@ -10,20 +10,20 @@ from pathlib import Path
 from tests.tidy.test_tree import ROOT, sources, text_of
 
 LINES_MAX = {
-    "core": 28_657,
+    "core": 28_967,
     "slice alembic": 48,
     "slice compat": 935,
-    "slice dashboard": 1_381,
+    "slice dashboard": 1_409,
     "slice dev": 750,
     "slice django": 1_096,
     "slice move": 1_115,
     "slice otel": 515,
     "slice pipeline": 9_863,
-    "slice server": 8_173,
+    "slice server": 8_181,
     "slice tasks": 1_220,
     "slice testing": 149,
-    "SQL": 13_312,
-    "tests": 65_940,
+    "SQL": 13_408,
+    "tests": 66_156,
 }
 SLACK = 200
 """How far below its figure a part may be before the figure has to follow."""

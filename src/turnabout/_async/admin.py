@@ -31,6 +31,7 @@ from turnabout.words.records import (
     Redrive,
     RedriveFilter,
 )
+from turnabout.words.workers import WorkerEntry
 
 
 class AsyncQueueAdmin:
@@ -247,6 +248,10 @@ class AsyncQueueAdmin:
         window = limits.milliseconds(window_seconds, "window_seconds", limits.DELAY_SECONDS_MAX)
         verb = v.Fairness(self.name, window, sort, find, offset, limit)
         return await self._store.run(verb)
+
+    async def workers(self) -> tuple[WorkerEntry, ...]:
+        """List the workers of this queue that have reported within a minute, and what they do."""
+        return await self._store.run(v.WorkerList(self.name))
 
     async def purge(self, *, channel: str | None = None, state: State | None = None) -> o.Purged:
         """Cancel unfinished messages, all or of one channel or state; leased ones if named."""

@@ -20,6 +20,7 @@ from turnabout.words.entities import Delivery, Failure
 from turnabout.words.errors import TurnaboutError, Uncertain
 from turnabout.words.outcomes import AckOutcome, LeaseLost, Received
 from turnabout.words.verbs import Ack, Fail, Receive, Release
+from turnabout.words.workers import this_process
 
 log = logging.getLogger("turnabout")
 M = TypeVar("M", bound=DeliveredMessage)
@@ -153,7 +154,8 @@ class AsyncMessageLoop(Generic[M]):
                 acks = tuple([message.receipt for message in done])
                 self._told(done, await store.run(Ack(queue, acks)))
             if current is not None and not current.is_settled and error is not None:
-                await store.run(Fail(queue, (Failure(current.receipt, error),)))
+                failure = Failure(current.receipt, error, worker=this_process())
+                await store.run(Fail(queue, (failure,)))
             if ahead:
                 receipts = tuple([message.receipt for message in ahead])
                 await store.run(Release(queue, receipts))

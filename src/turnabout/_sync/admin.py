@@ -31,6 +31,7 @@ from turnabout.words.records import (
     Redrive,
     RedriveFilter,
 )
+from turnabout.words.workers import WorkerEntry
 
 
 class QueueAdmin:
@@ -247,6 +248,10 @@ class QueueAdmin:
         window = limits.milliseconds(window_seconds, "window_seconds", limits.DELAY_SECONDS_MAX)
         verb = v.Fairness(self.name, window, sort, find, offset, limit)
         return self._store.run(verb)
+
+    def workers(self) -> tuple[WorkerEntry, ...]:
+        """List the workers of this queue that have reported within a minute, and what they do."""
+        return self._store.run(v.WorkerList(self.name))
 
     def purge(self, *, channel: str | None = None, state: State | None = None) -> o.Purged:
         """Cancel unfinished messages, all or of one channel or state; leased ones if named."""

@@ -31,6 +31,7 @@ from turnabout.words.policy import DedupMode, DedupScope
 from turnabout.words.prepare import all_of, outgoing, receipts_of
 from turnabout.words.prepare import results as results_of
 from turnabout.words.records import Ending
+from turnabout.words.workers import this_process
 
 if TYPE_CHECKING:
     from datetime import datetime  # slow to load
@@ -377,6 +378,7 @@ class Message(DeliveredMessage):
             error,
             retry,
             None if delay_seconds is None else limits.delay_ms(delay_seconds),
+            this_process(),
         )
         (outcome,) = self._queue.fail((failure,))
         self.is_settled = True

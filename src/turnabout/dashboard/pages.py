@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import pairwise
@@ -183,8 +184,14 @@ class Views:
             **head, "id": id_, "message": peeked or entry, "peeked": peeked, "entry": entry,
             "ending": ending, "letter": letter, "origin": origin,
             "letters": handle.name if is_letter else dead if letter else None,
-            "errors": (*(origin.errors if origin else ()), *errors),
+            "trace_of": self._trace_of, "errors": (*(origin.errors if origin else ()), *errors),
         }  # fmt: skip
+
+    def _trace_of(self, headers: Mapping[str, str]) -> str | None:
+        """The link of a message's trace, by its `traceparent` (W3C Trace Context)."""
+        url, parts = self._context.options.trace_url, headers.get("traceparent", "").split("-")
+        is_one = len(parts) > 2 and re.fullmatch("[0-9a-f]{32}", parts[1])
+        return url.replace("{trace_id}", parts[1]) if url and is_one else None
 
     async def dead(self, caller: AuthorizedStore, request: Request) -> Page:
         """Dead letters by error; what a redrive would take, and redrives under way."""
@@ -218,10 +225,18 @@ class Views:
         return {**head, **page}
 
     async def workers(self, caller: AuthorizedStore, request: Request) -> Page:
-        """Messages that are leased now: since when, until when, and what their workers say."""
+        """Workers and what they say of themselves; leased messages, and who holds them."""
         handle = queue_of(caller, request)
         some = await handle.peek(PAGE, state="leased")
-        return {**await _head(caller, handle), "rows": some}
+        workers = await handle.workers()
+        now = round(time.time() * 1000)
+        held = {
+            one.id: (worker.worker, worker.seen_at - one.for_ms)
+            for worker in workers
+            for one in worker.state.messages
+        }
+        page = {"rows": some, "workers": workers[:PAGE], "found": len(workers)}
+        return {**await _head(caller, handle), **page, "held": held, "now": now}
 
     async def settings(self, caller: AuthorizedStore, request: Request) -> Page:
         """The queue's settings, as a form."""

@@ -9,13 +9,15 @@ from importlib.resources import files
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from turnabout import wire
 from turnabout.dashboard import acts, session
 from turnabout.dashboard.pages import Views
 from turnabout.dashboard.session import COOKIE, NOTICE, PLACE
 from turnabout.dashboard.view import render
+from turnabout.server.api.waiting import Asked, Waiting
 from turnabout.server.auth.authorized_store import AuthorizedStore
 from turnabout.server.context import ServerContext
 from turnabout.wire.errors import error_body
@@ -36,6 +38,8 @@ HEADERS = {
 }
 """Nothing from elsewhere, nothing inline, in nobody's frame, kept by nobody."""
 FILES = {"style.css": "text/css", "live.js": "text/javascript", "icon.svg": "image/svg+xml"}
+CHANGED_SECONDS = 10.0
+"""Longest wait for a change: ages of messages grow without one."""
 OPERATORS_PAGES = ("access", "health")
 
 
@@ -50,6 +54,7 @@ class Dashboard:
     def __init__(self, context: ServerContext) -> None:
         self._context = context
         self._views = Views(context)
+        self._waiting = Waiting(context)
         context.lifecycle.background.append(self._views.sampler.run)
 
     def routes(self) -> Sequence[BaseRoute]:
@@ -66,10 +71,9 @@ class Dashboard:
             for base in (PLACE, PLACE + "/n/{namespace}")
             for path, name in pages.items()
         ]
-        made += [
-            Route(base + "/do/{act}", self.act, methods=["POST"])
-            for base in (PLACE, PLACE + "/n/{namespace}")
-        ]
+        for base in (PLACE, PLACE + "/n/{namespace}"):
+            made.append(Route(base + "/do/{act}", self.act, methods=["POST"]))
+            made.append(Route(base + "/q/{queue}/changed", self.changed, methods=["GET"]))
         return [
             Route("/", self.lead, methods=["GET"]),
             Route(PLACE, self.lead, methods=["GET"]),
@@ -106,6 +110,15 @@ class Dashboard:
         took = (time.perf_counter() - began) * 1000
         response.headers["Server-Timing"] = f"page;dur={took:.1f}"
         return response
+
+    async def changed(self, request: Request) -> Response:
+        """Answer once a queue has changed since the answer that `seen` and `instance` are from."""
+        caller = await session.caller_of(self._context, request)
+        asked = wire.load_fields(Asked, wire.load_query(request.scope["query_string"]))
+        seconds = min(asked.wait_seconds, CHANGED_SECONDS)
+        queue = request.path_params["queue"]
+        number = await self._waiting.signal(caller, queue, asked, seconds, request)
+        return JSONResponse({"seen": number, "instance": self._waiting.instance}, 200, HEADERS)
 
     async def act(self, request: Request) -> Response:
         """A form: do it, and go back to the page with a sentence about it."""

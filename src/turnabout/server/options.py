@@ -72,6 +72,10 @@ class ServerOptions:
     metrics_queues: int = option(
         100, "Queues with figures of their own: those with the most messages."
     )
+    trace_url: str | None = option(
+        None, "Address of a trace, with {trace_id} in it, for links of the dashboard.",
+        metavar="URL",
+    )  # fmt: skip
     tracing: bool = option(default=False, text="Record spans, by OpenTelemetry.")
     log_format: str = option("text", "How the log is written.", choices=LOG_FORMATS)
     access_log: bool = option(
@@ -115,6 +119,10 @@ class ServerOptions:
         limits.whole(self.max_payload_bytes, "max_payload_bytes", 1, limits.PAYLOAD_BYTES_HARD_MAX)
         limits.whole(self.max_messages, "max_messages", 1, limits.SEND_MESSAGES_MAX)
         limits.whole(self.max_header_bytes, "max_header_bytes", 256, 1024 * 1024)
+        if self.trace_url is not None and not re.fullmatch(
+            r"https?://\S*\{trace_id\}\S*", self.trace_url
+        ):
+            raise UsageError("trace_url is an http address with {trace_id} in it")
         if self.tls_key is not None and self.tls_cert is None:
             raise UsageError("a key for TLS needs its certificate, too: give --tls-cert")
 

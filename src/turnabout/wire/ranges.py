@@ -55,6 +55,12 @@ RANGES: Mapping[str, Meta] = {
     "Fairness.window_ms": _SPAN,
     "Fairness.offset": Meta(ge=0, le=limits.INTEGER_MAX),
     "Fairness.limit": _PAGE,
+    "LeasedMessage.id": _ID,
+    "LeasedMessage.for_ms": Meta(ge=0),
+    "WorkerState.up_ms": Meta(ge=0),
+    "WorkerState.concurrency": _WHOLE,
+    "WorkerState.handled": Meta(ge=0, le=limits.ID_MAX),
+    "WorkerState.failed": Meta(ge=0, le=limits.ID_MAX),
     "History.limit": _PAGE,
     "History.finished_from": _INSTANT,
     "History.finished_until": _INSTANT,
@@ -107,6 +113,7 @@ CHECKS: Mapping[str, Callable[[object], Any]] = {
     "channel": limits.channel_name,
     "error": _text,
     "cursor": _text,
+    "worker": limits.worker_text,
     "after": _text,
 }
 """Checks of a verb's fields by name: its class does not make them."""

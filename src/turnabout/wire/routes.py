@@ -59,6 +59,8 @@ ROUTES: tuple[Route, ...] = (
         f"{_QUEUE}/fairness",
         ("window_ms", "sort", "find", "offset", "limit"),
     ),
+    Route(v.WorkerReport, "POST", f"{_QUEUE}/workers"),
+    Route(v.WorkerList, "GET", f"{_QUEUE}/workers"),
     Route(v.Purge, "POST", f"{_QUEUE}/purge"),
     Route(v.Endings, "POST", f"{_QUEUE}/endings", waits=True),
     Route(

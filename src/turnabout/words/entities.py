@@ -214,6 +214,10 @@ class AttemptError(Value):
     at: int
     error: str
     """The text given to `fail`, usually a traceback."""
+    leased_at: int | None = None
+    """Time at which the attempt began."""
+    worker: str | None = None
+    """The process that failed it, such as `host:pid`, if it told its name."""
 
 
 class Origin(Value):
@@ -376,9 +380,13 @@ class Failure(Value):
     error: str = ""
     retry: bool = True
     delay_ms: int | None = None
+    worker: str | None = None
+    """The name of the process that says so."""
 
     def __post_init__(self) -> None:
         _check_receipt(self.receipt)
+        if self.worker is not None:
+            limits.worker_text(self.worker)
         force_setattr(self, "error", limits.error_text(self.error))
         limits.flag(self.retry, "retry")
         if self.delay_ms is not None:

@@ -29,6 +29,7 @@ RESULT_BYTES_MAX = 1024 * 1024
 DEDUP_KEY_BYTES_MAX = 255
 REASON_CHARS_MAX = 1024
 NOTE_CHARS_MAX = 1024
+WORKER_BYTES_MAX = 255
 OWNER_CHARS_MAX = 255
 POSITION_BYTES_MAX = 1_000_000
 """A place in the log; on SQLite it names each queue."""
@@ -198,6 +199,14 @@ def error_text(text: object) -> str:
         return clean
     half = ERROR_CHARS_MAX // 2 - 40
     return f"{clean[:half]}\n… {len(clean) - 2 * half:,} characters cut …\n{clean[-half:]}"
+
+
+def worker_text(text: object, what: str = "worker", most: int = WORKER_BYTES_MAX) -> str:
+    """The name of a worker, or what it says of itself."""
+    if not 0 < len(utf8(text, what)) <= most:
+        raise UsageError(f"{what} has 1 to {most} bytes")
+    assert isinstance(text, str)
+    return text
 
 
 def progress(value: object) -> None:

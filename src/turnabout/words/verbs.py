@@ -59,6 +59,7 @@ from turnabout.words.verb import (
     Verb,
     acked_items,
 )
+from turnabout.words.workers import WorkerEntry, WorkerState
 
 
 class Send(Verb[o.SendOutcome]):
@@ -141,9 +142,7 @@ class Fail(Verb[tuple[o.FailOutcome, ...]]):
 
 
 class Extend(Verb[tuple[o.ExtendOutcome, ...]]):
-    """Extend leases to `lease_ms` from now; never shorten them. A note stays with
-    the messages until the next one.
-    """
+    """Extend leases to `lease_ms` from now; never shorten them. A note stays until the next one."""
 
     scope = "consume"
     items = RECEIPTS
@@ -238,6 +237,23 @@ class Fairness(Verb[FairShares]):
     def __post_init__(self) -> None:
         if self.find is not None:
             limits.utf8(self.find, "find")
+
+
+class WorkerReport(Verb[None]):
+    """Keep what a worker says of itself, for those who look; None: it has ended."""
+
+    scope = "consume"
+    queue: QueueName
+    worker: str
+    state: WorkerState | None = None
+
+
+class WorkerList(Verb[tuple[WorkerEntry, ...]]):
+    """List the workers of a queue that have reported within a minute."""
+
+    scope = "consume"
+    reads = True
+    queue: QueueName
 
 
 class Purge(Verb[o.Purged]):

@@ -21,6 +21,7 @@ from turnabout.words import verbs as v
 from turnabout.words.entities import Deferral, Failure, Receipt
 from turnabout.words.prepare import result
 from turnabout.words.records import Result
+from turnabout.words.workers import this_process
 
 log = logging.getLogger("turnabout.worker")
 
@@ -85,6 +86,10 @@ class Failed:
     """The handler's exception, for the log."""
     delay_ms: int | None = None
     """Delay of the retry; None: the queue's back-off."""
+
+    def failure(self, receipt: Receipt) -> Failure:
+        """The failure of that message."""
+        return Failure(receipt, self.error, self.retry, self.delay_ms, this_process())
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +223,6 @@ def verb_of(
         case Done():
             return v.Ack(queue, (receipt,), () if ending.result is None else (ending.result,))
         case Failed():
-            return v.Fail(queue, (Failure(receipt, ending.error, ending.retry, ending.delay_ms),))
+            return v.Fail(queue, (ending.failure(receipt),))
         case PutOff():
             return v.Defer(queue, (Deferral(receipt, ending.delay_ms, ending.state),))

@@ -33,6 +33,7 @@ from turnabout.worker.consumer import Consumer
 from turnabout.worker.job import Job, WorkerStats
 from turnabout.worker.loop import Backoff, Emptiness, HeldLeases, Lease, Phase
 from turnabout.worker.message import BridgeStore, WatchedStore
+from turnabout.worker.presence import Presence
 from turnabout.worker.slots import Slots
 from turnabout.worker.threads import Threads
 from turnabout.worker.transaction import TransactionConsumer
@@ -80,6 +81,7 @@ class Run:
         max_hung: int,
         max_handled: int | None,
         slots: int | None,
+        name: str | None,
     ) -> None:
         self.turnabout = turnabout
         self.slots = Slots(slots)
@@ -100,6 +102,8 @@ class Run:
         self._loop = asyncio.get_running_loop()
         self._changed = asyncio.Event()
         self._consumers = self._made(jobs)
+        reported = [(consumer.job, consumer.held) for consumer in self._consumers]
+        self._presence = Presence(turnabout.store, reported, stats, name)
 
     def _made(self, jobs: Sequence[Job]) -> list[Consumer]:
         held = {job.queue: HeldLeases(job.options) for job in jobs}
@@ -168,7 +172,9 @@ class Run:
             return
         takes = [asyncio.create_task(self._guarded(c.take)) for c in self._consumers]
         beats = [asyncio.create_task(self._guarded(c.beat)) for c in self._consumers]
-        beats.append(asyncio.create_task(self._guarded(self._upkeep)))
+        beats += [
+            asyncio.create_task(self._guarded(loop)) for loop in (self._upkeep, self._presence.run)
+        ]
         log.info("working on %s", ", ".join(c.job.queue for c in self._consumers))
         try:
             while self.phase is Phase.TAKING:
@@ -185,6 +191,7 @@ class Run:
                 task.cancel()
             await asyncio.gather(*takes, *beats, return_exceptions=True)
             self.threads.close()
+            await self._presence.ended(SETTLE_SECONDS)
         log.info("stopped: %s", self.stats)
         if self.until_empty:
             await self._look_at_rest()

@@ -18,7 +18,7 @@ from typing import Literal, assert_never, cast
 
 from turnabout._async import AsyncQueue
 from turnabout.waiting.batcher import Batcher
-from turnabout.words.entities import Deferral, Failure, Receipt
+from turnabout.words.entities import Deferral, Receipt
 from turnabout.words.errors import QueueNotFound, TurnaboutError, Unavailable, Uncertain
 from turnabout.words.outcomes import (
     AckOutcome,
@@ -190,7 +190,7 @@ class Settler:
             case Failed():
                 return self._queue.fail(
                     [
-                        Failure(lease.receipt, ending.error, ending.retry, ending.delay_ms)
+                        ending.failure(lease.receipt)
                         for lease, ending in items
                         if isinstance(ending, Failed)
                     ]

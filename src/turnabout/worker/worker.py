@@ -53,6 +53,7 @@ class Worker:
     slots:         messages held at once, over all queues; None: as their concurrency says.
     max_hung:      if so many handlers do not end though their time is up, the worker ends itself.
     tracing:       as in `connect`, for a worker that is given a URL.
+    name:          shown beside its host and process wherever workers are listed.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class Worker:
         max_hung: int = 10,
         slots: int | None = None,
         tracing: Tracing = "off",
+        name: str | None = None,
     ) -> None:
         _check_place(where)
         limits.milliseconds(grace_seconds, "grace_seconds", 86_400)
@@ -77,6 +79,9 @@ class Worker:
         self._max_hung = limits.whole(max_hung, "max_hung", 1, limits.INTEGER_MAX)
         self.slots = limits.optional_whole(slots, "slots", 1, limits.INTEGER_MAX)
         self._tracing: Tracing = tracing
+        if name is not None:
+            limits.worker_text(name, "name", most=100)
+        self._name = name
         self.shard = shard
         self.timeout_seconds = timeout_seconds
         self.is_used_up = False
@@ -213,6 +218,7 @@ class Worker:
                 max_hung=self._max_hung,
                 max_handled=max_handled,
                 slots=self.slots,
+                name=self._name,
             )
             with self._registered(run), signals_to(run) if signals else contextlib.nullcontext():
                 await run.run(self._settings)

@@ -30,7 +30,7 @@ from turnabout.words.namespaces import NO_NAMESPACE, plain, stored
 from turnabout.words.value import replace, unchecked
 
 TEXTS = {
-    "AttemptError": {"error"},
+    "AttemptError": {"error", "worker"},
     "ChannelDelete": {"channel"},
     "ChannelFull": {"channel"},
     "ChannelPolicy": {"channel"},
@@ -41,7 +41,7 @@ TEXTS = {
     "Event": {"channel", "cursor"},
     "EventPage": {"cursor"},
     "Events": {"cursor"},
-    "Failure": {"error"},
+    "Failure": {"error", "worker"},
     "Fairness": {"find"},
     "History": {"channel", "cursor", "error"},
     "HistoryEntry": {"channel", "content_type", "error", "headers"},
@@ -64,6 +64,9 @@ TEXTS = {
     "Result": {"content_type"},
     "Schedule": {"cron", "zone"},
     "Turn": {"channel"},
+    "WorkerEntry": {"worker"},
+    "WorkerReport": {"worker"},
+    "WorkerState": {"host", "version"},
 }
 """Fields of text that never hold the name of a queue or schedule. Whoever adds a field of text
 adds it here, or to `NAMED`.

@@ -26,10 +26,13 @@ from turnabout.words.outcomes import Dead, Sent
 from turnabout.words.policy import QueueSettings
 from turnabout.words.records import Result
 from turnabout.words.schedules import Schedule
+from turnabout.words.value import replace
 from turnabout.words.verbs import Verb
+from turnabout.words.workers import LeasedMessage, WorkerState
 
 SECRET = "secret-thing"
 """Stands in all that a tenant keeps: whoever else reads it has seen too much."""
+MINE = WorkerState("mine", "v", 0, 1, 0, 0, (LeasedMessage(1, 1),))
 SETTINGS = QueueSettings(events="all", history_payload=True, backoff_jitter=0.0)
 VICTIMS = ("acme2", "Acme", "acme.eu", NO_NAMESPACE)
 """Beside `acme`: they begin alike, differ in case, or have a sign that patterns know."""
@@ -84,6 +87,7 @@ async def live(yard: Yard, namespace: str) -> Story:
     await run(v.Defer("jobs", (Deferral(fourth, 60_000, SECRET.encode()),)))
     await run(v.PolicySet("jobs", SECRET, {"max_concurrency": 9}))
     await run(v.Send("theirs", (message(),)))
+    await run(v.WorkerReport("jobs", SECRET, replace(MINE, host=SECRET)))
     schedule = Schedule("nightly", "jobs", message(), every_ms=3_600_000)
     due_at = yard.clock() + 3_600_000
     await run(v.ScheduleSet(schedule, due_at))
@@ -102,7 +106,12 @@ async def all_of(yard: Yard, namespace: str, story: Story) -> list[Any]:
         await run(verb) for verb in (v.QueueList(), v.Stats(), v.ScheduleList(), v.RedriveList())
     ]
     for queue in ("jobs", "jobs-dead", "theirs"):
-        verbs = (v.Peek(queue, 100), v.History(queue, 100), v.PolicyList(queue))
+        verbs = (
+            v.Peek(queue, 100),
+            v.History(queue, 100),
+            v.PolicyList(queue),
+            v.WorkerList(queue),
+        )
         seen += [await run(verb) for verb in verbs]
     seen.append(await run(v.Events("jobs", story.event_cursors[0])))
     seen.append(await run(v.Endings("jobs", story.ids)))
@@ -146,6 +155,8 @@ ATTACKS: Mapping[type[Verb[Any]], Attack] = {
     v.Stats: lambda _, q: [v.Stats(q), v.Stats()],
     v.StatsOfChannels: lambda _, q: [v.StatsOfChannels(q, 100)],
     v.Fairness: lambda _, q: [v.Fairness(q), v.Fairness(q, find="e")],
+    v.WorkerReport: lambda _, q: [v.WorkerReport(q, "mine", MINE), v.WorkerReport(q, SECRET)],
+    v.WorkerList: lambda _, q: [v.WorkerList(q)],
     v.Purge: lambda _, q: [v.Purge(q), v.Purge(q, SECRET), v.Purge(q, state="leased")],
     v.Endings: lambda s, q: [v.Endings(q, s.ids)],
     v.History: lambda s, q: [

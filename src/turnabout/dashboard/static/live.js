@@ -1,5 +1,5 @@
-// Live: every few seconds the same page again, and what differs is put in place. Nothing moves while
-// the page is hidden, or somebody has a form open or a box ticked.
+// Live: when the queue has changed, or every few seconds, the same page again, and what differs is put
+// in place. Nothing moves while the page is hidden, or somebody has a form open or a box ticked.
 const SECONDS = 3;
 const busy = () => document.hidden || document.querySelector("main details[open], main :checked:not(option), main input:focus");
 
@@ -15,21 +15,34 @@ signIn();
 addEventListener("hashchange", signIn);
 
 async function look() {
-  if (!busy() && document.querySelector("[data-live]")) {
-    try {
-      const here = new URL(location.href);
-      here.searchParams.delete("count"); // which looks through all dead letters
-      const answer = await fetch(here);
-      const next = new DOMParser().parseFromString(await answer.text(), "text/html");
-      for (const old of busy() || !answer.ok ? [] : document.querySelectorAll("[data-live]")) {
-        const now = next.querySelector(`[data-live="${old.dataset.live}"]`);
-        if (!now || old.isEqualNode(now)) continue;
-        const focused = document.activeElement?.closest?.("[data-key]")?.dataset.key;
-        old.replaceWith(now);
-        if (focused !== undefined) now.querySelector(`[data-key="${CSS.escape(focused)}"] a`)?.focus();
-      }
-    } catch { /* the server is away: the next look may find it */ }
+  if (busy()) return;
+  const here = new URL(location.href);
+  here.searchParams.delete("count"); // which looks through all dead letters
+  const answer = await fetch(here);
+  const next = new DOMParser().parseFromString(await answer.text(), "text/html");
+  for (const old of busy() || !answer.ok ? [] : document.querySelectorAll("[data-live]")) {
+    const now = next.querySelector(`[data-live="${old.dataset.live}"]`);
+    if (!now || old.isEqualNode(now)) continue;
+    const focused = document.activeElement?.closest?.("[data-key]")?.dataset.key;
+    old.replaceWith(now);
+    if (focused !== undefined) now.querySelector(`[data-key="${CSS.escape(focused)}"] a`)?.focus();
   }
-  setTimeout(look, SECONDS * 1000);
 }
-setTimeout(look, SECONDS * 1000);
+
+let seen = "";
+async function change() {
+  const path = document.querySelector("[data-changes]")?.dataset.changes;
+  if (!path || document.hidden) return;
+  const answer = await fetch(`${path}?wait_seconds=10${seen}`);
+  if (answer.ok) {
+    const { seen: number, instance } = await answer.json();
+    seen = `&seen=${number}&instance=${instance}`;
+  }
+}
+
+const pause = seconds => new Promise(done => setTimeout(done, 1000 * seconds));
+const calm = step => step().catch(() => {}); // the server is away: the next look may find it
+for (;;) {
+  await Promise.all([pause(SECONDS), calm(change)]);
+  if (document.querySelector("[data-live]")) await calm(look);
+}

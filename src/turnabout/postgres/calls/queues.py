@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+import msgspec
+
 from turnabout.postgres.call import Call, Now, Rows, call, each, nothing, one
 from turnabout.words import verbs as v
 from turnabout.words.entities import (
@@ -33,6 +35,7 @@ from turnabout.words.policy import (
     settings_of,
     settings_row,
 )
+from turnabout.words.workers import WorkerEntry, WorkerState
 
 _ENTRY = f"name, dead_letter, created_at, {', '.join(SETTINGS_COLUMNS)}"
 
@@ -110,6 +113,10 @@ def _shares(_: v.Fairness, rows: Rows) -> FairShares:
     return FairShares(channels, found, *sums, window, by_leases)
 
 
+def _worker(worker: str, seen_at: int, state: str) -> WorkerEntry:
+    return WorkerEntry(worker, seen_at, msgspec.json.decode(state, type=WorkerState))
+
+
 CALLS: dict[type[Any], Call] = {
     v.Stats: call(
         "select * from turnabout.stats($queue::text, $now::bigint, $namespace::text, $after::text,"
@@ -126,6 +133,22 @@ CALLS: dict[type[Any], Call] = {
         "select * from turnabout.fairness($queue::text, $window_ms::bigint, $sort::text,"
         " $find::text, $offset::int, $limit::int, $now::bigint)",
         _shares,
+        repeatable=True,
+    ),
+    v.WorkerReport: call(
+        "select turnabout.worker_report($queue::text, $worker::text, $state::text, $now::bigint)",
+        nothing,
+        lambda verb, now: (
+            verb.queue,
+            verb.worker,
+            None if verb.state is None else msgspec.json.encode(verb.state).decode(),
+            now,
+        ),
+        repeatable=True,
+    ),
+    v.WorkerList: call(
+        "select * from turnabout.worker_list($queue::text, $now::bigint)",
+        each(_worker),
         repeatable=True,
     ),
     v.Purge: call(

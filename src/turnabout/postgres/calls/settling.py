@@ -148,7 +148,8 @@ def _fail_parameters(verb: v.Fail, now: Now) -> Sequence[Any]:
     items = verb.failures
     receipts = [f.receipt for f in items]
     how = [f.error for f in items], [f.retry for f in items], [f.delay_ms for f in items]
-    return verb.queue, _ids(receipts), _attempts(receipts), *how, now, _leases(receipts)
+    named, workers = (_ids(receipts), _attempts(receipts)), [f.worker for f in items]
+    return verb.queue, *named, *how, now, _leases(receipts), workers
 
 
 def _extend_parameters(verb: v.Extend, now: Now) -> Sequence[Any]:
@@ -212,7 +213,7 @@ CALLS: dict[type[Any], Call] = {
     v.Fail: call(
         "select * from turnabout.fail($queue::text, $ids::bigint[], $attempts::int[],"
         " $errors::text[], $retry::boolean[], $delays::bigint[], $now::bigint,"
-        " $leases::bigint[])",
+        " $leases::bigint[], $workers::text[])",
         in_order(_failed),
         _fail_parameters,
     ),

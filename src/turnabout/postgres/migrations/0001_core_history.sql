@@ -187,3 +187,14 @@ create unlogged table turnabout.waiter (
 -- Only what is still valid is read: what died before lies behind it, however old a snapshot is. So
 -- no other index is there: in one by process all its rows of before would stand at the same place.
 create index waiter_valid on turnabout.waiter (queue, until);
+
+-- What workers say of themselves, as JSON, for those who look. A queue is known by its name.
+create unlogged table turnabout.worker (
+    queue text collate "C" not null check (octet_length(queue) <= 160),
+    worker text collate "C" not null check (octet_length(worker) <= 255),
+    seen_at bigint not null,
+    state text not null check (octet_length(state) <= 16384),
+    primary key (queue, worker)
+) with (fillfactor = 50, autovacuum_vacuum_cost_delay = 0);
+
+create index worker_seen on turnabout.worker (seen_at);

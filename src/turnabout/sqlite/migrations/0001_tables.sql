@@ -326,3 +326,14 @@ create table turnabout_schedule (
 create index turnabout_schedule_due on turnabout_schedule (next_at) where next_at is not null;
 create index turnabout_schedule_namespace
   on turnabout_schedule (substr(name, 1, max(instr(name, '/'), 1) - 1), name);
+
+-- What workers say of themselves, as JSON, for those who look. A queue is known by its name.
+create table turnabout_worker (
+  queue text not null,
+  worker text not null,
+  seen_at integer not null,
+  state text not null,
+  primary key (queue, worker)
+) strict, without rowid;
+
+create index turnabout_worker_seen on turnabout_worker (seen_at);

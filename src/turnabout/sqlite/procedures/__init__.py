@@ -28,6 +28,7 @@ from turnabout.sqlite.procedures import (
     send,
     settle,
     totals,
+    workers,
 )
 from turnabout.words.administration import ADMINISTRATION
 from turnabout.words.verbs import VOCABULARY, Verb
@@ -49,7 +50,7 @@ def procedures(verbs: Iterable[type[Verb[Any]]], *modules: ModuleType) -> Mappin
 PROCEDURES: Mapping[type[Verb[Any]], Procedure] = procedures(
     (*VOCABULARY, *ADMINISTRATION, inbox.Drain),
     *(endings, events, inbox, look, messages, policies, queues, receive, redrives),
-    *(schedules, send, settle, maintenance, totals),
+    *(schedules, send, settle, maintenance, totals, workers),
 )
 
 

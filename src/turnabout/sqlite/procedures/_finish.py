@@ -12,6 +12,7 @@ from turnabout.sqlite._connection import Connection
 from turnabout.sqlite._statements import among, statements
 from turnabout.sqlite.procedures import _channel, _events, _queue
 from turnabout.sqlite.procedures._queue import Queue
+from turnabout.words.entities import Failure
 from turnabout.words.limits import ERRORS_MAX, FOREVER_MS
 from turnabout.words.outcomes import Blocked, Dead
 from turnabout.words.records import Result
@@ -40,12 +41,13 @@ class DeadLetter:
         return cls(row, reason, failures, crashes, row["last_error"], row["errors"])
 
 
-def with_error(row: sqlite3.Row, error: str, now: int) -> str:
+def with_error(row: sqlite3.Row, failure: Failure, now: int) -> str:
     """The errors of a message's attempts with one more: the first, and the last ones."""
     errors = json.loads(row["errors"] or "[]")
     if len(errors) >= ERRORS_MAX:
         del errors[1]
-    errors.append({"attempt": row["attempt"], "at": now, "error": error})
+    error: dict[str, Any] = {"attempt": row["attempt"], "at": now, "error": failure.error}
+    errors.append(error | {"leased_at": row["leased_at"], "worker": failure.worker})
     return json.dumps(errors, ensure_ascii=False)
 
 

@@ -182,7 +182,7 @@ def fail(connection: Connection, verb: Fail, now: int) -> tuple[FailOutcome, ...
             charged_only.append((_LEASED, now, row["errors"], error, row["id"]))
             outcomes.append(_CANCELLED)
         elif reason := _why_dead(queue, row, failure):
-            errors = _finish.with_error(row, error, now)
+            errors = _finish.with_error(row, failure, now)
             failures = row["failures"] + 1
             held.die(_finish.DeadLetter(row, reason, failures, row["crashes"], error, errors))
             outcomes.append(None)
@@ -193,7 +193,8 @@ def fail(connection: Connection, verb: Fail, now: int) -> tuple[FailOutcome, ...
                 delay = _back_off(queue, charged, connection.random.random())
             status, at = _wait(queue, delay, now)
             held.leave(row, LeaseLost(_state(status, at, now)))
-            back.append((status, at, _finish.with_error(row, error, now), error, row["id"]))
+            errors = _finish.with_error(row, failure, now)
+            back.append((status, at, errors, error, row["id"]))
             outcomes.append(Retrying(now + delay))
     connection.executemany(_SQL["fail"]["put_back"], back + charged_only)
     _events.note(connection, queue, "failed", [id_ for *_, id_ in back], now)

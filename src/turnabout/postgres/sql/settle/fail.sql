@@ -5,7 +5,8 @@
 -- plans: pinned
 create or replace function turnabout.fail(
     queue text, ids bigint[], attempts int[], errors turnabout.error_text[], retries boolean[],
-    delays turnabout.delay[], now_ms turnabout.instant default null, leases bigint[] default null
+    delays turnabout.delay[], now_ms turnabout.instant default null, leases bigint[] default null,
+    workers text[] default null
 ) returns table (nr int, outcome text, at bigint, what text)
 language plpgsql as $$
 declare
@@ -33,12 +34,13 @@ begin
         set failures = m.failures + 1,
             attempt = m.attempt + 1,
             leased_at = t.leased_at,
-            errors = turnabout.with_error(m.errors, m.attempt + 1, v_now, t.error),
+            errors = turnabout.with_error(
+                m.errors, m.attempt + 1, v_now, t.error, t.leased_at, t.worker),
             last_error = t.error
         from unnest(
             fail.ids, v_leases, turnabout.leased_times(v_leases), fail.errors, fail.retries,
-            fail.delays
-        ) with ordinality t (id, lease, leased_at, error, retry, delay, nr)
+            fail.delays, fail.workers
+        ) with ordinality t (id, lease, leased_at, error, retry, delay, worker, nr)
         where m.id = t.id and t.lease is not null
         returning t.nr, m.id, t.retry, m.failures, m.crashes, t.delay, m.cancel_requested,
             m.attempt - coalesce(m.delivered_before, 0) as deliveries

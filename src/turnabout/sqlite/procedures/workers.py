@@ -1,0 +1,35 @@
+"""Workers of a queue: what they say of themselves."""
+
+from __future__ import annotations
+
+import msgspec
+
+from turnabout.sqlite._connection import Connection
+from turnabout.sqlite._statements import statements
+from turnabout.sqlite.procedures import _queue
+from turnabout.words.verbs import WorkerList, WorkerReport
+from turnabout.words.workers import FORGOTTEN_MS, HEARD_MS, WorkerEntry, WorkerState
+
+_WORKERS = statements("workers")
+
+
+def worker_report(connection: Connection, verb: WorkerReport, now: int) -> None:
+    """Keep a report, or remove a worker that has ended; and those not heard of for long."""
+    queue = _queue.need(connection, verb.queue)
+    named = {"queue": queue["name"], "worker": verb.worker}
+    if verb.state is None:
+        connection.execute(_WORKERS["end"], named)
+        return
+    said = {"now": now, "state": msgspec.json.encode(verb.state).decode()}
+    connection.execute(_WORKERS["keep"], named | said)
+    connection.execute(_WORKERS["drop"], {"before": now - FORGOTTEN_MS})
+
+
+def worker_list(connection: Connection, verb: WorkerList, now: int) -> tuple[WorkerEntry, ...]:
+    """The workers that have reported within a minute."""
+    queue = _queue.need(connection, verb.queue)
+    asked = {"queue": queue["name"], "since": now - HEARD_MS}
+    return tuple(
+        WorkerEntry(worker, seen_at, msgspec.json.decode(state, type=WorkerState))
+        for worker, seen_at, state in connection.execute(_WORKERS["list"], asked)
+    )
