@@ -50,6 +50,7 @@ and PostgreSQL come along.
 
   python3 dev.py demo              see the queue at work, on a year of flights from New York
   python3 dev.py demo --pipeline   and then archive it and report on it, with Spark
+  python3 dev.py demo --dashboard  a shop to look at in a browser: who is starved, what fails
   python3 dev.py test --quick      the cheap tests, on SQLite and PostgreSQL 18
   python3 dev.py test              what has to pass: twelve minutes on two cores
   python3 dev.py test --all        everything at every door, and longer: half an hour

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from demo import picture
+from demo import picture, shop
 from demo.run import DemoOptions, run
 from turnabout.words.errors import TurnaboutError, Unavailable, Uncertain
 
@@ -22,9 +24,12 @@ def main(words: Sequence[str] | None = None) -> int:
     away; 130: interrupted.
     """
     given = vars(_parser().parse_args(words))
-    file, record = given.pop("picture"), given.pop("record")
+    file, record, dashboard = (given.pop(name) for name in ("picture", "record", "dashboard"))
     options = DemoOptions(**given)
     try:
+        if dashboard:
+            with tempfile.TemporaryDirectory(prefix="turnabout-demo-") as folder:
+                shop.run(options.url, Path(folder), threading.Event().wait)
         if file is not None:
             picture.make(options, file)
             return 0
@@ -57,6 +62,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--no-kill", dest="kill", action="store_false", help="let all workers live")
     add("--keep", action="store_true", help="leave the queue and the workers' diaries")
     add("--json", dest="as_json", action="store_true", help="the verdict, as one document")
+    add("--dashboard", action="store_true",
+        help="instead: tenants, one floods, one fails: to look at in a browser")  # fmt: skip
     add("--pipeline", action="store_true", help="then archive it all with Spark, and report")
     add("--out", type=Path, help="where lake and report go (--pipeline)")
     add("--no-open", dest="opens", action="store_false", help="don't open the report in a browser")

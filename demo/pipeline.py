@@ -57,7 +57,7 @@ def need() -> None:
         raise UsageError(
             f"--pipeline needs Apache Spark: {install_hint('spark-jre')} ({error})"
         ) from error
-    java.use()
+    java.find()
 
 
 def run(

@@ -23,8 +23,9 @@ def main(more: list[str]) -> int:
     compile_lock(uv, LOCKS["dev"], ["--all-extras", "--group", "dev", *more, "pyproject.toml"])
     tested = ["-c", str(LOCKS["dev"])]
     few = [*tested, "--group", "build", "pyproject.toml"]
-    compile_lock(uv, LOCKS["demo"], [*few, "--group", "demo"])
-    compile_lock(uv, LOCKS["pipeline"], [*few, "--group", "demo", "--extra", "spark-jre"])
+    shown = ["--group", "demo", "--extra", "server"]  # the dashboard
+    compile_lock(uv, LOCKS["demo"], [*few, *shown])
+    compile_lock(uv, LOCKS["pipeline"], [*few, *shown, "--extra", "spark-jre"])
     compile_lock(uv, LOCKS["docs"], [*few, "--group", "docs"])
     compile_lock(uv, PEERS_LOCK, [*tested, "--group", "peers", *more])
     return 0

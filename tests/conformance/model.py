@@ -333,6 +333,7 @@ class Model(Sends, Ends, Schedules):
             assert (p.crashes, p.saved_state, p.error) == (m.crashes, m.state, m.last_error)
             assert (p.origin, p.errors) == (m.origin, m.errors)
             assert (p.expires_at, p.cancel_requested) == (m.expires_at, m.cancel_requested)
+            assert p.leased_at == (m.leased_at if p.state == "leased" else None)
             assert p.note == m.note
             if limits.FOREVER_MS > m.at > now:
                 assert p.due_at == m.at

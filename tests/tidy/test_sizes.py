@@ -10,10 +10,10 @@ from pathlib import Path
 from tests.tidy.test_tree import ROOT, sources, text_of
 
 LINES_MAX = {
-    "core": 28_967,
+    "core": 28_978,
     "slice alembic": 48,
     "slice compat": 935,
-    "slice dashboard": 1_409,
+    "slice dashboard": 1_405,
     "slice dev": 750,
     "slice django": 1_096,
     "slice move": 1_115,
@@ -22,8 +22,8 @@ LINES_MAX = {
     "slice server": 8_181,
     "slice tasks": 1_220,
     "slice testing": 149,
-    "SQL": 13_408,
-    "tests": 66_156,
+    "SQL": 13_409,
+    "tests": 66_192,
 }
 SLACK = 200
 """How far below its figure a part may be before the figure has to follow."""

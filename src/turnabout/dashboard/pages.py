@@ -230,11 +230,7 @@ class Views:
         some = await handle.peek(PAGE, state="leased")
         workers = await handle.workers()
         now = round(time.time() * 1000)
-        held = {
-            one.id: (worker.worker, worker.seen_at - one.for_ms)
-            for worker in workers
-            for one in worker.state.messages
-        }
+        held = {one.id: worker.worker for worker in workers for one in worker.state.messages}
         page = {"rows": some, "workers": workers[:PAGE], "found": len(workers)}
         return {**await _head(caller, handle), **page, "held": held, "now": now}
 

@@ -293,6 +293,8 @@ class Peeked(Value):
     """Errors of failed attempts in this queue; of more than ten, the first and the last nine."""
     note: Note | None = None
     """The last note of its worker."""
+    leased_at: int | None = None
+    """Start of its lease, if it is leased."""
 
     @property
     def kept_bytes(self) -> int:

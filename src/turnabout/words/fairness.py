@@ -96,7 +96,14 @@ class FairShares(Value):
             return False, (
                 f"{self.starved:,} of {self.waiting:,} waiting channels {are} starved: under "
                 f"{STARVED_BELOW} of {their} fair share, and no limit of {their} own holds {them}."
+                + self._unserved()
             )
         if self.by_leases:
             return True, "Nobody can be called starved: the queue keeps no history of service."
         return True, "Nobody is starved."
+
+    def _unserved(self) -> str:
+        """The likely reason, if none of the starved channels has got anything at all."""
+        if any(one.got for one in self.channels if one.starved):
+            return ""
+        return " They got nothing at all: does somebody receive from their shard?"

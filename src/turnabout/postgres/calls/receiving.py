@@ -113,9 +113,9 @@ def _receive_answer(verb: v.Receive, rows: Rows) -> Received:
 
 
 def _peeked(*row: Any) -> Peeked:
-    *plain, headers, state, error, origin, expires_at, wish, ran_out, errors, note, _, _ = row
+    headers, state, error, origin, expires_at, wish, ran_out, errors, note, since, *_ = row[11:]
     return Peeked(
-        *plain,
+        *row[:11],
         headers=NO_HEADERS if headers is None else json.loads(headers),
         saved_state=state,
         error=error,
@@ -125,6 +125,7 @@ def _peeked(*row: Any) -> Peeked:
         ran_out=ran_out,
         errors=errors_of(None if errors is None else json.loads(errors)),
         note=note_of(note),
+        leased_at=since,
     )
 
 

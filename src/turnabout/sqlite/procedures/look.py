@@ -217,6 +217,7 @@ def _peeked(row: sqlite3.Row, now: int) -> Peeked:
         origin=origin_of(row["origin"]),
         errors=errors_of(json.loads(row["errors"] or "[]")),
         note=note_of(row["note"]),
+        leased_at=row["leased_at"] if state == "leased" else None,
         cancel_requested=bool(row["cancel_requested"]),
         ran_out=state == "leased" and row["at"] <= now,
     )

@@ -7,7 +7,7 @@ create or replace function turnabout.peek(
     id bigint, is_now text, from_channel text, priority smallint, attempt int, failures int,
     crashes int, sent_at bigint, at bigint, payload bytea, content_type text, headers text,
     saved_state bytea, last_error text, origin text, expires_at bigint, cancel_requested boolean,
-    ran_out boolean, errors text, note text
+    ran_out boolean, errors text, note text, leased_at bigint
 )
 language plpgsql
 set plan_cache_mode = force_custom_plan
@@ -22,7 +22,7 @@ begin
         m.crashes, m.sent_at, case p.state when 'ready' then m.sent_at else p.at end, m.payload,
         turnabout.type_of(m.content_type), m.headers, m.state, m.last_error, m.origin,
         m.expires_at, m.cancel_requested, p.state = 'leased' and p.at <= v_now,
-        m.errors, m.note
+        m.errors, m.note, p.leased_at
     from turnabout.next_places(
         v_queue, peek.most, peek.state, peek.channel, peek.after_id, v_now) p
     join turnabout.message m on m.id = p.id
