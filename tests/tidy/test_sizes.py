@@ -18,12 +18,12 @@ LINES_MAX = {
     "slice django": 1_096,
     "slice move": 1_115,
     "slice otel": 515,
-    "slice pipeline": 9_863,
+    "slice pipeline": 9_861,
     "slice server": 8_181,
     "slice tasks": 1_220,
     "slice testing": 149,
     "SQL": 13_409,
-    "tests": 66_192,
+    "tests": 66_330,
 }
 SLACK = 200
 """How far below its figure a part may be before the figure has to follow."""

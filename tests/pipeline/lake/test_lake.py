@@ -1,6 +1,7 @@
 """Archives as tables, for readers and for upkeep: in a folder, and on an S3 that loses answers."""
 
 import json
+import random
 import subprocess
 import sys
 import urllib.request
@@ -9,7 +10,9 @@ from collections.abc import Iterator
 import duckdb
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
@@ -20,7 +23,6 @@ from turnabout.pipeline.jobs.compact import compact
 from turnabout.pipeline.jobs.purge import purge
 from turnabout.pipeline.lake import Lake, LakeDamaged, Storage, _files
 from turnabout.pipeline.reports import report
-from turnabout.pipeline.schema import LOG
 from turnabout.words.errors import Forbidden, StorageFull, Unavailable, UsageError
 
 
@@ -107,14 +109,20 @@ def test_a_broken_file_is_not_merged(access, lake, mq, tmp_path):
         compact(str(lake), now=4e9)
 
 
-def test_many_rows_are_sorted_by_runs(access, lake, mq):
-    finish(mq, 30)
-    run(access, lake)
-    batches = _files.read(lake.place("archive"), [lake.files()[0].path], tuple(LOG))
-    other = Storage.of(f"{lake}/copy")
-    files = _files.write(batches, other, "part", run_bytes=1)
-    assert sum(file.rows for file in files) == 30
-    assert json.loads(files[0].stats)["numRecords"] == files[0].rows
+def test_many_rows_are_sorted_by_runs_and_days(tmp_path):
+    ids = random.sample(range(1_000), 1_000)
+    queues = [f"q{n % 3}" if n % 10 else None for n in ids]  # None: it was deleted
+    ends = [n * 200_000_000 for n in ids]
+    cells = [queues, queues, [f"c{n % 600}" for n in ids], ids, ends, [b"%d" % n for n in ids]]
+    given = pa.table(cells, [*_files.ORDER, "finished_at", "value"])
+    values = []
+    for file in _files.write(given.to_batches(90), Storage.of(tmp_path), "p", run_bytes=20_000):
+        table = pq.read_table(tmp_path / file.path, partitioning=None)
+        assert {f"{at:%F}" for at in table["finished_at"].to_pylist()} == {file.day}
+        assert table.equals(table.sort_by([(name, "ascending") for name in _files.ORDER]))
+        assert json.loads(file.stats)["numRecords"] == file.rows == len(table.cast(_files.ROWS))
+        values += table["value"].to_pylist()
+    assert sorted(values, key=int) == [b"%d" % n for n in range(1_000)]
 
 
 @each(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -73,7 +72,7 @@ class SparkChooser:
         with told(self._access, "while it chose rows of the lake"):
             rows: Any = self._rows().where(f.col("value").isNotNull()).orderBy(*ORDER)
             found = rows.mapInArrow(task, "file string").collect()
-        files = [WrittenFile(**json.loads(row[0])) for row in found]
+        files = [msgspec.json.decode(row[0], type=WrittenFile) for row in found]
         return sorted(files, key=lambda file: file.path)
 
     def _rows(self) -> DataFrame:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from turnabout.pipeline.spark.access import Access
@@ -48,10 +48,8 @@ def _ours(text: str, doing: str) -> TurnaboutError:
     kind: Any = getattr(errors, found[1], None)
     message = found[2].strip()
     if isinstance(kind, type) and issubclass(kind, TurnaboutError):
-        try:
+        with suppress(TypeError):
             return kind(message)
-        except TypeError:
-            pass
     return JobFailed(message)
 
 

@@ -8,6 +8,7 @@ batches are sent, so that what is repeated is skipped sooner.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -71,7 +72,7 @@ class JobRun:
     def write(self, rows: Any, number: int) -> WrittenFile:
         """Write a table of rows as the file of a batch."""
         with self.storage.told():
-            return write_table(rows, self.storage, f"rows-{number:012d}")
+            return write_table(rows.cast(ROWS), self.storage, f"rows-{number:012d}")
 
     def begin(self, files: Sequence[WrittenFile], plan: Plan) -> Plan:
         """Make the run, with its rows; if another process has made it meanwhile, take that one."""
@@ -118,7 +119,5 @@ class JobRun:
         if batches == len(plan.batches):
             files = self.storage.files()
             for path, _ in plan.batches:
-                try:
+                with suppress(OSError):  # gone already
                     files.delete_file(path)
-                except OSError:  # gone already
-                    continue

@@ -8,7 +8,6 @@ missing has its position itself.
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import threading
@@ -223,7 +222,8 @@ class Archiver:
 
     def _told(self, after: str, floor: str) -> str:
         last = self._table.last()
-        at = "" if last is None else f"; its last batch is of {_utc(last.at)} UTC"
+        when = None if last is None else datetime.fromtimestamp(last.at / 1000, UTC)
+        at = "" if when is None else f"; its last batch is of {when:%F %T} UTC"
         return (
             f"rows after position {after!r} and up to {floor!r} were removed (retention, clear, a "
             f"deleted queue) before they were archived{at}. --skip-lost goes on without them and "
@@ -232,8 +232,7 @@ class Archiver:
 
     def _note(self, commit: Commit) -> None:
         if self._table.namespace is None:
-            mark = WatermarkSet(self._table.archive, commit.position, commit.total)
-            self._access.run(mark)
+            self._access.run(WatermarkSet(self._table.archive, commit.position, commit.total))
         self.position = commit.position
 
 
@@ -273,9 +272,6 @@ class RangePart(Value):
     def write(self, span: LogRange) -> list[WrittenFile]:
         """Read the rows and write them. Raises: as `rows.read` and `lake.write`."""
         prefix = f"part-{self.archive}-{secrets.token_hex(4)}"
-        return write(self._read(span), self.table, prefix)
-
-    def _read(self, span: LogRange) -> Iterator[Any]:
         namespace = self.access.namespace
         columns = tuple(name for name in LOG if self.include_value or name != "value")
         found = rows.read(
@@ -285,7 +281,7 @@ class RangePart(Value):
             of=rows.Span(span.after, span.until),
             names=None if namespace is None else Names(namespace=namespace),
         )
-        return found if self.include_value else _without_value(found)
+        return write(found, self.table, prefix)
 
     def cut(self, found: LogRange, most: int) -> Sequence[LogRange]:
         """Divide a range into tasks, at most `most`."""
@@ -304,8 +300,6 @@ class LocalStage:
     def __call__(self, found: LogRange) -> Sequence[WrittenFile]:
         """Write a range, see `ArchiveStage`."""
         parts = self._part.cut(found, os.cpu_count() or 1)
-        if len(parts) == 1:
-            return self._part.write(parts[0])
         with ThreadPoolExecutor(len(parts)) as pool:
             return [file for files in pool.map(self._part.write, parts) for file in files]
 
@@ -342,16 +336,7 @@ class SparkStage:
         with told(part.access, "while it wrote to the lake"):
             tasks: Any = self._spark.range(0, len(spans), 1, len(spans))
             found_files = tasks.mapInArrow(task, "file string").collect()
-        return [WrittenFile(**json.loads(row[0])) for row in found_files]
-
-
-def _without_value(batches: Iterable[Any]) -> Iterator[Any]:
-    """Add a column of nulls in the place of payloads that were not read."""
-    arrow: Any = pa
-    place = list(LOG).index("value")
-    kind = LOG["value"][0]
-    for batch in batches:
-        yield batch.add_column(place, arrow.field("value", kind), arrow.nulls(batch.num_rows, kind))
+        return [msgspec.json.decode(row[0], type=WrittenFile) for row in found_files]
 
 
 def _another_database(table: ArchiveTable, mark: Watermark | None) -> str:
@@ -367,10 +352,6 @@ def _another_database(table: ArchiveTable, mark: Watermark | None) -> str:
         "or this is another one. See Backup in docs/operations.md, then begin another archive "
         "(--archive NAME), or go on with this one (--adopt)"
     )
-
-
-def _utc(at: int) -> str:
-    return f"{datetime.fromtimestamp(at / 1000, UTC):%F %T}"
 
 
 def _added(

@@ -64,8 +64,7 @@ def purge(
             files, size = files + counted[0], size + counted[1]
         least = _least(access, marks)
         if dry_run:
-            verb = LogPurge(least.position, before, dry_run=True)
-            rows = access.run(verb)
+            rows = access.run(LogPurge(least.position, before, dry_run=True))
         else:
             rows = _remove(access, LogPurge(least.position, before, STEP_ROWS), progress)
         return PurgeReport(rows, least.archive, least.position, before, files, size, dry_run)

@@ -33,9 +33,19 @@ MEASURED: Final = (*ORDER, "outcome", "finished_at", "sent_at")
 """Columns with statistics: readers skip files by them."""
 ROWS: Final = arrow_schema(tuple(LOG))
 TABLE: Final = ROWS.append(_arrow.field("day", _arrow.date32()))
-RUN_BYTES: Final = 64 * 1024 * 1024
+RUN_BYTES: Final = 16 * 1024 * 1024
 """Rows that are sorted at once, in memory; more of them go into another file."""
 GROUP_ROWS: Final = 100_000
+_REPEATED: Final = (*ORDER[:3], "outcome", "result_type", "content_type")
+"""Columns with few values: they are sorted, moved and written as numbers of a dictionary."""
+_NUMBERS: Final = [n for n, (_, kind) in LOG.items() if kind in ("bigint", "int", "timestamp")]
+_WRITTEN: Final[Mapping[str, Any]] = {
+    "compression": "zstd",
+    "compression_level": 1,
+    "use_dictionary": [*_REPEATED, "error", "headers.key_value.key"],
+    "column_encoding": dict.fromkeys(_NUMBERS, "DELTA_BINARY_PACKED"),
+    "store_schema": False,  # else pyarrow would read dictionaries
+}
 _DIGITS: Final = 32
 _NAMED: Final = re.compile(rf"-([0-9a-f]{{{_DIGITS}}})\.parquet$")
 
@@ -61,38 +71,65 @@ def write(
 ) -> list[WrittenFile]:
     """Write rows of the log below `day=…/`, sorted, in files of about `run_bytes` in memory.
 
-    Memory: twice `run_bytes`, and a batch. Raises: Forbidden, StorageFull, Unavailable, and what
-    reading raises; files that were written by then have no commit, and `vacuum` removes them.
+    Memory: twice `run_bytes`, and a batch. Raises: Forbidden, StorageFull, Unavailable, and
+    what reading raises; files without a commit are removed by `vacuum`.
     """
     written: list[WrittenFile] = []
-    for some in gathered(batches, run_bytes, lambda batch: batch.nbytes):
-        run = _arrow.Table.from_batches(some, ROWS)
-        days = _compute.cast(run["finished_at"], _arrow.date32())
-        for day in _compute.unique(days).to_pylist():
-            rows = run.filter(_compute.equal(days, day)) if len(run) else run
-            rows = rows.sort_by([(name, "ascending") for name in ORDER])
+    for some in gathered(map(_encoded, batches), run_bytes, lambda batch: batch.nbytes):
+        for day, rows in _by_day(_sorted(some)):
             with table.told():
-                written.append(_write_file(rows, table, prefix, day))
+                written.append(write_table(rows, table, f"day={day}/{prefix}", day=day))
     return written
 
 
-def _write_file(rows: Any, table: Storage, prefix: str, day: dt.date | None) -> WrittenFile:
-    if day is None:
-        raise LakeDamaged("a row has no finished_at, so it has no day: it was not archived")
-    return write_table(rows, table, f"day={day:%Y-%m-%d}/{prefix}", day=f"{day:%Y-%m-%d}")
+def _encoded(batch: Any) -> Any:
+    """The batch with its day, dictionaries for what repeats itself, and nulls for what it lacks."""
+    cells: dict[str, Any] = {}
+    for field in ROWS:
+        lacks = field.name not in batch.schema.names
+        cell = _arrow.nulls(len(batch), field.type) if lacks else batch[field.name].cast(field.type)
+        cells[field.name] = cell.dictionary_encode() if field.name in _REPEATED else cell
+    cells["day"] = cells["finished_at"].cast(_arrow.date32())
+    return _arrow.RecordBatch.from_pydict(cells)
+
+
+def _sorted(batches: list[Any]) -> Any:
+    """Rows of encoded batches by day, and then in `ORDER`. Empties the list, for their memory."""
+    run = _arrow.Table.from_batches(batches).unify_dictionaries().combine_chunks()
+    batches.clear()
+    keys = {name: _sortable(run[name].combine_chunks()) for name in ("day", *ORDER)}
+    order = [(name, "ascending") for name in keys]
+    return run.take(_compute.sort_indices(_arrow.table(keys), sort_keys=order))
+
+
+def _sortable(cells: Any) -> Any:
+    """Numbers that sort as the cells do: ranks for a dictionary's texts, slow to compare."""
+    is_text = _arrow.types.is_dictionary(cells.type)
+    return _compute.rank(cells.dictionary).take(cells.indices) if is_text else cells
+
+
+def _by_day(run: Any) -> Iterator[tuple[str, Any]]:
+    """Sorted rows, cut where a day ends."""
+    days = _compute.run_end_encode(run["day"].combine_chunks())
+    begin = 0
+    for day, end in zip(days.values.to_pylist(), days.run_ends.to_pylist(), strict=True):
+        if day is None:
+            raise LakeDamaged("a row has no finished_at, so it has no day: it was not archived")
+        yield f"{day:%Y-%m-%d}", run.slice(begin, end - begin).drop_columns("day")
+        begin = end
 
 
 def write_table(rows: Any, table: Storage, name: str, *, day: str = "") -> WrittenFile:
     """Write rows as one file, under a name that begins so and ends with the digest of its bytes."""
     sink = _arrow.BufferOutputStream()
-    with _parquet.ParquetWriter(sink, ROWS, compression="zstd", compression_level=3) as writer:
-        writer.write_table(rows.cast(ROWS), row_group_size=GROUP_ROWS)
+    with _parquet.ParquetWriter(sink, rows.schema, **_WRITTEN) as writer:
+        writer.write_table(rows, row_group_size=GROUP_ROWS)
     whole = sink.getvalue()
     path = f"{name}-{_digest(whole)}.parquet"
     if table.is_local:
         Path(table.uri, path).parent.mkdir(parents=True, exist_ok=True)
     with table.files().open_output_stream(path, buffer_size=1 << 20) as file:
-        file.write(whole.to_pybytes())
+        file.write(whole)
     table.sync(path)
     footer = _parquet.read_metadata(_arrow.BufferReader(whole))
     return WrittenFile(path, footer.num_rows, whole.size, day, _stats(footer))

@@ -103,10 +103,9 @@ class Lake:
         """List an archive's files. With `since` and `until` (milliseconds) only those that can hold
         rows that finished from then, and before then.
         """
-        found = _listed(self.table(archive, version=version))
         return tuple(
             file
-            for file in found
+            for file in _listed(self.table(archive, version=version))
             if (since is None or file.last >= since) and (until is None or file.first < until)
         )
 
@@ -141,7 +140,6 @@ class Lake:
 
 def _listed(table: Any) -> Sequence[LakeFile]:
     pyarrow: Any = _files.pa
-    rows = pyarrow.table(table.get_add_actions(flatten=True)).to_pylist()
     return [
         LakeFile(
             path=row["path"],
@@ -151,7 +149,7 @@ def _listed(table: Any) -> Sequence[LakeFile]:
             first=_milliseconds(row.get("min.finished_at"), 0),
             last=_milliseconds(row.get("max.finished_at"), limits.FOREVER_MS),
         )
-        for row in rows
+        for row in pyarrow.table(table.get_add_actions(flatten=True)).to_pylist()
     ]
 
 

@@ -12,6 +12,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final
 
+import msgspec
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction
@@ -208,13 +209,4 @@ def added(file: WrittenFile) -> AddAction:
 
 
 def _commit_of(entry: dict[str, Any]) -> Commit:
-    return Commit(
-        rows=int(entry["rows"]),
-        total=int(entry["total"]),
-        after=entry["after"],
-        position=entry["position"],
-        at=int(entry["timestamp"]),
-        version=int(entry["version"]),
-        run=entry["run"],
-        lost=entry.get("lost"),
-    )
+    return msgspec.convert({**entry, "at": entry["timestamp"]}, Commit, strict=False)

@@ -12,6 +12,7 @@ import json
 import sqlite3
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from functools import cache
 from importlib.util import find_spec
 from typing import Any, Final
 from urllib.parse import quote
@@ -42,7 +43,7 @@ VIEWS: Final[Mapping[str, Mapping[str, Column]]] = {
     "epoch_rows": LEASE,
     "dead_rows": DEAD,
 }
-BATCH_BYTES: Final = 8 * 1024 * 1024
+BATCH_BYTES: Final = 2 * 1024 * 1024
 """About how large a batch is; one row is never cut."""
 _ROWS_FIRST, _ROWS_MAX = 500, 20_000
 
@@ -96,9 +97,7 @@ def read(
         batches = _sqlite(access, query, place)
     else:
         batches = _postgres(access, query, place, keep=keep)
-    if wanted.pattern is None:
-        return batches
-    return _matched(batches, wanted, list(columns))
+    return batches if wanted.pattern is None else _matched(batches, wanted, list(columns))
 
 
 class _Query(Value):
@@ -299,7 +298,7 @@ def _cast_column(column: Any, kind: Any) -> Any:
     if kind == TIMESTAMP[0]:
         return column.cast(_arrow.int64()).cast(_MILLISECONDS).cast(kind)
     if kind == HEADERS[0]:
-        return _headers(column.to_pylist())
+        return _headers(column)
     return column if column.type == kind else column.cast(kind)
 
 
@@ -343,29 +342,27 @@ def _column(cells: Sequence[Any], kind: Any) -> Any:
     if kind == TIMESTAMP[0]:
         return _arrow.array(cells, _MILLISECONDS).cast(kind)
     if kind == HEADERS[0]:
-        return _headers(cells)
+        return _headers(_arrow.array(cells, _arrow.string()))
     return _arrow.array(cells, kind)
 
 
 # --- both -----------------------------------------------------------------------------------------
 
 
-def _headers(cells: Sequence[str | None]) -> Any:
-    pairs = [None if text is None else list(json.loads(text).items()) for text in cells]
-    return _arrow.array(pairs, HEADERS[0])
+def _headers(texts: Any) -> Any:
+    """Maps of JSON texts, each different one parsed once."""
+    found = texts.dictionary_encode()
+    pairs = [list(json.loads(text).items()) for text in found.dictionary.to_pylist()]
+    return _arrow.array(pairs, HEADERS[0]).take(found.indices)
 
 
 def _matched(batches: Iterator[Any], names: Names, columns: list[str]) -> Iterator[Any]:
     """Filter batches by the pattern, and drop columns that only the pattern needed."""
-    known: dict[tuple[str, str], bool] = {}
 
+    @cache
     def wanted(namespace: str | None, queue: str | None) -> bool:
-        if namespace is None or queue is None:
-            return False  # its queue was deleted
-        found = known.get((namespace, queue))
-        if found is None:
-            found = known[namespace, queue] = names.matches(namespace, queue)
-        return found
+        # None: its queue was deleted
+        return namespace is not None and queue is not None and names.matches(namespace, queue)
 
     for batch in batches:
         pairs = zip(
@@ -382,8 +379,6 @@ def _our_errors(access: Access) -> Generator[None]:
     """Errors of both libraries in our words; secrets cut out, as a driver may quote the URL."""
     try:
         yield
-    except TurnaboutError:
-        raise
     except sqlite3.Error as error:
         raise _translated(str(error), "no such table" in str(error), denied=False) from None
     except Exception as error:
