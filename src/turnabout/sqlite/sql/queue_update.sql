@@ -35,7 +35,9 @@ set dead_letter_id = :dead_letter_id,
   rate_burst = :rate_burst,
   rate_interval_us = :rate_interval_us,
   max_size = :max_size,
-  weight = :weight
+  weight = :weight,
+  labels = :labels,
+  modified_at = :modified_at
 where id = :id;
 
 -- name: leased_channels
