@@ -55,6 +55,9 @@ def test_a_shard_that_nobody_serves_is_starved(queue, clock):
     well, text = shares.verdict()
     assert not well
     assert f"{shares.starved} of 8 waiting channels are starved" in text
+    assert text.endswith("Does somebody receive from their shard?")
+    assert "shard" not in queue.fairness(1).verdict()[1], "it knows one of them only"
+    assert "shard" not in queue.fairness(10, find="no such").verdict()[1]
 
 
 def test_who_has_just_come_is_not_called_starved(queue, clock):

@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.tidy.test_tree import ROOT, sources, text_of
 
 LINES_MAX = {
-    "core": 29_061,
+    "core": 29_060,
     "slice alembic": 48,
     "slice compat": 938,
     "slice dashboard": 1_405,
@@ -23,7 +23,7 @@ LINES_MAX = {
     "slice tasks": 1_220,
     "slice testing": 149,
     "SQL": 13_471,
-    "tests": 66_475,
+    "tests": 66_478,
 }
 SLACK = 200
 """How far below its figure a part may be before the figure has to follow."""

@@ -96,14 +96,13 @@ class FairShares(Value):
             return False, (
                 f"{self.starved:,} of {self.waiting:,} waiting channels {are} starved: under "
                 f"{STARVED_BELOW} of {their} fair share, and no limit of {their} own holds {them}."
-                + self._unserved()
+                + (f" Does somebody receive from {their} shard?" if self._is_unserved() else "")
             )
         if self.by_leases:
             return True, "Nobody can be called starved: the queue keeps no history of service."
         return True, "Nobody is starved."
 
-    def _unserved(self) -> str:
-        """The likely reason, if none of the starved channels has got anything at all."""
-        if any(one.got for one in self.channels if one.starved):
-            return ""
-        return " They got nothing at all: does somebody receive from their shard?"
+    def _is_unserved(self) -> bool:
+        """True if all starved channels are known, and none has got anything at all."""
+        got = [one.got for one in self.channels if one.starved]
+        return len(got) == self.starved and not any(got)
