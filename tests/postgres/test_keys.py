@@ -31,7 +31,7 @@ def pair(url) -> Iterator[tuple[Connection, Connection]]:
     """Two connections, each in a transaction from its first statement on."""
     with psycopg.connect(url) as one, psycopg.connect(url) as two:
         for db in (one, two):
-            db.execute("set statement_timeout = '8s'")
+            db.execute("set statement_timeout = '40s'")
             db.commit()
         yield one, two
         one.rollback()
