@@ -1,6 +1,8 @@
 """Samples: what a server keeps of its queues over time, and the charts of them."""
 
 import asyncio
+import itertools
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -8,6 +10,7 @@ import pytest
 import turnabout
 from tests.support.doors import START, Door
 from turnabout import message
+from turnabout.dashboard import pages
 from turnabout.dashboard.pages import charts_of
 from turnabout.dashboard.samples import STEP_MS, Sampler, ratios_of, samples_of
 from turnabout.dashboard.verbs import KEPT_MS, Sample, SamplesKeep, SamplesList
@@ -87,3 +90,31 @@ def test_charts_and_strips() -> None:
     assert 'aria-label="share got to fair share over time: 0.50 to 0.50"' in strip([None, 0.5])
     assert "ready: 1 now" in chart(*ready)
     assert "<b>&lt;" in chart("<", [1, 2], {"<i>": [0.0, 0.0]})
+
+
+def test_a_slow_answer_is_shown_while_it_is_asked_for_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "SLOW_SECONDS", -1.0)  # all are
+    seconds = itertools.count()
+    monkeypatch.setattr(pages, "time", SimpleNamespace(monotonic=lambda: next(seconds) / 1000))
+    context: Any = SimpleNamespace(store=None)
+    caller: Any = SimpleNamespace(namespace="", token=None)
+
+    async def story() -> None:
+        views, answers = pages.Views(context), iter(range(9))
+
+        async def look() -> int:
+            return next(answers)
+
+        async def asked(at_first: int | None = None) -> int:
+            for _ in range(100):
+                next(seconds)  # the time of the last answer is over
+            answer = await views._kept(caller, ("x",), look, at_first)
+            await asyncio.gather(*views._looking)
+            return answer
+
+        assert await asked(99) == 99, "as the sampler saw it"
+        assert [await asked(), await asked()] == [0, 1], "as it was, and looked at meanwhile"
+        views.forget()
+        assert await asked() == 3, "after an act nothing old is shown"
+
+    asyncio.run(story())

@@ -6,6 +6,7 @@ import asyncio
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -16,20 +17,27 @@ from turnabout._async.schedules import AsyncSchedules
 from turnabout._async.shared import Shared
 from turnabout.cli._check import Check
 from turnabout.cli.doctor import checks_of
-from turnabout.dashboard.samples import STEP_MS, Sampler, ratios_of, samples_of
+from turnabout.dashboard.samples import (
+    CHANNELS_SHOWN,
+    SLOW_SECONDS,
+    STEP_MS,
+    Sampler,
+    ratios_of,
+    samples_of,
+)
 from turnabout.dashboard.verbs import Sample
 from turnabout.server.auth.authorized_store import AuthorizedStore
 from turnabout.server.context import ServerContext
 from turnabout.server.verbs import NamespaceList, TokenList
 from turnabout.words import verbs as v
 from turnabout.words.entities import Peeked, QueueStats
-from turnabout.words.errors import Forbidden, QueueNotFound, UsageError
+from turnabout.words.errors import Forbidden, QueueNotFound, TurnaboutError, UsageError
 from turnabout.words.limits import DEAD_SUFFIX
 from turnabout.words.namespaces import stored
 from turnabout.words.policy import DEDUP_MODES, EVENT_LEVELS, NO_POLICY, ON_EXHAUSTED
 from turnabout.words.records import OUTCOMES, Ending, HistoryEntry
 
-PAGE = 50
+PAGE = CHANNELS_SHOWN
 LOOKED_AT = 1_000
 """Dead letters that are looked through to group them by their errors."""
 ORDERS = {"oldest": "oldest_ready_ms", "ready": "ready", "leased": "leased", "sent": "sent"}
@@ -47,6 +55,8 @@ CHOICES: Mapping[str, Sequence[str]] = {
 }
 
 KEPT_MAX = 100
+OLD_SECONDS = 60.0
+"""A slow answer may be shown for that long after its time is over."""
 
 A = TypeVar("A")
 Page = dict[str, Any]
@@ -62,7 +72,10 @@ class Views:
         self.sampler = Sampler(context.store)
         self._checking = asyncio.Lock()
         self._checked: tuple[float, tuple[Check, ...]] = (0.0, ())
-        self._known: dict[Key, tuple[float, Any]] = {}
+        self._known: dict[Key, tuple[float, bool, Any]] = {}
+        """Answers of a moment ago, until when they are shown, and whether they took long."""
+        self._looking: set[asyncio.Task[Any]] = set()
+        self._acts = 0
 
     async def queues(self, caller: AuthorizedStore, request: Request) -> Page:
         """All queues, each with its dead letters; sorted, found and paged here."""
@@ -91,41 +104,66 @@ class Views:
             "sort": sort, "find": asked.get("find", ""),
         }  # fmt: skip
 
-    async def _kept(self, caller: AuthorizedStore, key: Key, look: Look[A]) -> A:
+    async def _kept(
+        self, caller: AuthorizedStore, key: Key, look: Look[A], at_first: A | None = None
+    ) -> A:
         """An answer of a moment ago, kept for twenty times as long as it took, as counting costs
-        something where there is much; until something is done here.
+        something where there is much; until something is done here. One that takes long is shown
+        once more while it is asked for anew; `at_first`, where nobody has asked yet.
         """
         whose = (caller.namespace, caller.token.id if caller.token else "", *key)
-        until, found = self._known.get(whose, (0.0, None))
-        if until < time.monotonic():
-            began = time.monotonic()
-            found = await look()
-            took = time.monotonic() - began
-            if len(self._known) > KEPT_MAX:
-                self._known.clear()
-            self._known[whose] = (time.monotonic() + min(60.0, 20 * took), found)
+        now = time.monotonic()
+        first = (now, at_first is not None, at_first)
+        until, is_slow, found = self._known.get(whose, first)
+        if now < until:
+            return found
+        if found is not None and is_slow and now < until + OLD_SECONDS:
+            self._known[whose] = (now + OLD_SECONDS, False, found)
+            task = asyncio.create_task(self._look_later(whose, look))
+            self._looking.add(task)
+            task.add_done_callback(self._looking.discard)
+            return found
+        return await self._look(whose, look)
+
+    async def _look_later(self, whose: Key, look: Look[Any]) -> None:
+        with suppress(TurnaboutError):  # the next page will say it
+            await self._look(whose, look)
+
+    async def _look(self, whose: Key, look: Look[A]) -> A:
+        began, acts = time.monotonic(), self._acts
+        found = await look()
+        took = time.monotonic() - began
+        if len(self._known) > KEPT_MAX:
+            self._known.clear()
+        if acts == self._acts:  # else it may be from before the last one
+            until = time.monotonic() + min(60.0, 20 * took)
+            self._known[whose] = (until, took > SLOW_SECONDS, found)
         return found
 
     def forget(self) -> None:
         """Look at everything anew: something was done."""
         self._known.clear()
+        self.sampler.slow.clear()
+        self._acts += 1
 
     async def queue(self, caller: AuthorizedStore, request: Request) -> Page:
         """Fairness: each channel's share of the service, the worst off first."""
         handle, asked = queue_of(caller, request), request.query_params
         sort: Any = asked.get("sort", "fairness")
         find, start = asked.get("find", ""), _number(asked.get("start"), 0)
+        name, key = stored(handle.name, caller.namespace), (handle.name, sort, find, start)
+        is_sampled = key[1:] == ("fairness", "", 0) and caller.rights.allows(v.Fairness, key[0])
         shares = await self._kept(
             caller,
-            (handle.name, sort, find, start),
+            key,
             lambda: handle.fairness(PAGE, sort=sort, find=find or None, offset=start),
+            self.sampler.slow.get(name) if is_sampled else None,
         )
         policies = [NO_POLICY] * len(shares.channels)
         if caller.rights.allows(v.PolicyGet, handle.name):
             asking = [v.PolicyGet(handle.name, one.channel) for one in shares.channels]
             policies = await caller.run_transaction(asking) if asking else []
         step = RANGES.get(asked.get("range", ""), STEP_MS)
-        name = stored(handle.name, caller.namespace)
         self.sampler.watch(name)
         samples = await samples_of(self._context.store, name, step, round(time.time() * 1000))
         return {

@@ -20,13 +20,17 @@ from turnabout.store import AsyncStore
 from turnabout.words import verbs as v
 from turnabout.words.entities import QueueStats
 from turnabout.words.errors import QueueNotFound, TurnaboutError
+from turnabout.words.fairness import FairShares
 
 STEP_MS = min(KEPT_MS)
 QUEUES_MAX, SHARES_MAX, CHANNELS_MAX = 1_000, 8, 32
+CHANNELS_SHOWN = 50
 PAGE = 1_000
 REST = 99
 """A look is followed by a pause that is this many times as long."""
 WATCHED_SECONDS = 600.0
+SLOW_SECONDS = 0.2
+"""Fairness that takes longer is shown as it was a minute ago, where nobody has asked since."""
 
 
 class Sampler:
@@ -37,6 +41,8 @@ class Sampler:
         self._last: dict[int, tuple[int, dict[str, tuple[int, ...]]]] = {}
         """The last sample of each distance: its time, and the figures of the queues then."""
         self._watched: dict[str, float] = {}
+        self.slow: dict[str, FairShares] = {}
+        """The last fairness of queues (their names in the store) for which it takes long."""
 
     def watch(self, queue: str) -> None:
         """Note that somebody looks at a queue's page (its name in the store)."""
@@ -60,6 +66,7 @@ class Sampler:
         known = sorted(await self._stats(), key=lambda one: -one.ready)
         self._watched = {q: t for q, t in self._watched.items() if t > time.monotonic()}
         asked = {one.queue for one in known[:SHARES_MAX] if one.ready} | {*self._watched}
+        self.slow = {queue: found for queue, found in self.slow.items() if queue in asked}
         shares = {queue: await self._shares(queue) for queue in sorted(asked)}
         samples: list[Sample] = []
         for step in KEPT_MS:
@@ -90,11 +97,17 @@ class Sampler:
         return bool(is_watched or has_something or figures.get(one.queue) != _figures(one))
 
     async def _shares(self, queue: str) -> str | None:
+        began = time.monotonic()
         try:
-            shares = await self._store.run(v.Fairness(queue, limit=CHANNELS_MAX))
+            shares = await self._store.run(v.Fairness(queue, limit=CHANNELS_SHOWN))
         except QueueNotFound:
             return None
-        worst = {one.channel: [one.got, one.fair] for one in shares.channels if one.fair}
+        if time.monotonic() - began > SLOW_SECONDS:
+            self.slow[queue] = shares
+        else:
+            self.slow.pop(queue, None)
+        some = shares.channels[:CHANNELS_MAX]
+        worst = {one.channel: [one.got, one.fair] for one in some if one.fair}
         return msgspec.json.encode(worst).decode() if worst else None
 
 
