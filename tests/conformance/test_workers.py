@@ -14,6 +14,7 @@ def report(queue, worker, state=STATE):
     queue._store.run(WorkerReport(queue.name, worker, state))
 
 
+@pytest.mark.driving
 def test_a_worker_is_listed_until_it_ends(queue, clock):
     queue.create()
     assert queue.workers() == ()

@@ -155,8 +155,8 @@ BUGS = bugs(
 + least(charges, 40)
 # the first error is forgotten
 @ test_fail::test_the_last_failed_attempt_is_the_end
-- with_error(m.errors, m.attempt
-+ with_error(null, m.attempt
+- m.errors, m.attempt + 1, v_now
++ null, m.attempt + 1, v_now
 # a retry forgets no charges
 @ test_dead_letters::test_a_retry_of_what_is_ready_forgets_its_charges
 - set at = null, failures = 0, crashes = 0

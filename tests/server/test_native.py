@@ -120,6 +120,7 @@ SOME: dict[Any, Any] = {
     v.Cancel: lambda queue: v.Cancel(queue, (1,)),
     v.Retry: lambda queue: v.Retry(queue, (1,)),
     v.Endings: lambda queue: v.Endings(queue, (1,)),
+    v.WorkerReport: lambda queue: v.WorkerReport(queue, "w"),
     v.Clear: lambda queue: v.Clear(queue, "all"),
     v.RedriveStart: lambda queue: v.RedriveStart(f"{queue}-dead"),
     v.RedriveStep: lambda _: v.RedriveStep(10**9),

@@ -36,7 +36,7 @@ def at(kind: type[Verb[Any]], queue: str) -> Verb[Any]:
     given: dict[str, Any] = {
         "messages": (), "max_messages": 1, "receipts": (), "deferrals": (), "failures": (),
         "ids": (), "which": "all", "id": 1, "settings": QueueSettings(), "changes": {},
-        "channel": "", "next_at": None, "due_at": 1,
+        "channel": "", "worker": "w", "next_at": None, "due_at": 1,
         "schedule": Schedule("nightly", queue, Outgoing(b""), every_ms=1_000)
         if kind is v.ScheduleSet else "nightly",
     }  # fmt: skip

@@ -70,6 +70,7 @@ def test_every_option_of_a_server_can_be_given_in_each_way(serve) -> None:
 OTHERS = {
     "auth": "none",
     "log_format": "json",
+    "trace_url": "http://traces/{trace_id}",
     "trusted_proxies": ["10.0.0.0/8", "unix"],
     "allowed_hosts": ["one", "two"],
     "allowed_origins": ["http://one", "http://two"],

@@ -22,8 +22,8 @@ LINES_MAX = {
     "slice server": 8_181,
     "slice tasks": 1_220,
     "slice testing": 149,
-    "SQL": 13_471,
-    "tests": 66_509,
+    "SQL": 13_472,
+    "tests": 66_514,
 }
 SLACK = 200
 """How far below its figure a part may be before the figure has to follow."""

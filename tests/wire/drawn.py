@@ -87,6 +87,8 @@ def _whole(name: str) -> st.SearchStrategy[int]:
 def _text(name: str) -> st.SearchStrategy[str]:
     if name == "content_type":
         return types_of_content
+    if name in ("host", "version", "worker"):
+        return texts.map(lambda text: f"w{text}"[:60])
     return names if name in NAMES else texts
 
 

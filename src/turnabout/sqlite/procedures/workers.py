@@ -10,7 +10,7 @@ from turnabout.sqlite.procedures import _queue
 from turnabout.words.verbs import WorkerList, WorkerReport
 from turnabout.words.workers import FORGOTTEN_MS, HEARD_MS, WorkerEntry, WorkerState
 
-_WORKERS = statements("workers")
+_REPORT = statements("worker_report")
 
 
 def worker_report(connection: Connection, verb: WorkerReport, now: int) -> None:
@@ -18,11 +18,11 @@ def worker_report(connection: Connection, verb: WorkerReport, now: int) -> None:
     queue = _queue.need(connection, verb.queue)
     named = {"queue": queue["name"], "worker": verb.worker}
     if verb.state is None:
-        connection.execute(_WORKERS["end"], named)
+        connection.execute(_REPORT["end"], named)
         return
     said = {"now": now, "state": msgspec.json.encode(verb.state).decode()}
-    connection.execute(_WORKERS["keep"], named | said)
-    connection.execute(_WORKERS["drop"], {"before": now - FORGOTTEN_MS})
+    connection.execute(_REPORT["keep"], named | said)
+    connection.execute(_REPORT["drop"], {"before": now - FORGOTTEN_MS})
 
 
 def worker_list(connection: Connection, verb: WorkerList, now: int) -> tuple[WorkerEntry, ...]:
@@ -31,5 +31,5 @@ def worker_list(connection: Connection, verb: WorkerList, now: int) -> tuple[Wor
     asked = {"queue": queue["name"], "since": now - HEARD_MS}
     return tuple(
         WorkerEntry(worker, seen_at, msgspec.json.decode(state, type=WorkerState))
-        for worker, seen_at, state in connection.execute(_WORKERS["list"], asked)
+        for worker, seen_at, state in connection.execute(statements("worker_list")["list"], asked)
     )

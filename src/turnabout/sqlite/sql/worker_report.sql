@@ -13,8 +13,3 @@ delete from turnabout_worker where queue = :queue and worker = :worker;
 
 -- name: drop
 delete from turnabout_worker where seen_at < :before;
-
--- name: list
-select worker, seen_at, state from turnabout_worker
-where queue = :queue and seen_at > :since
-order by worker;
