@@ -278,14 +278,13 @@ class Model(Sends, Ends, Schedules):
         return None
 
     def extend(
-        self, name: str, receipt: Receipt, lease_ms: int | None, note: Note | None, exact: bool
+        self, name: str, receipt: Receipt, lease_ms: int | None, note: Note | None
     ) -> Extended | LeaseLost:
         if isinstance(m := self._held(name, receipt), LeaseLost):
             return m
         if lease_ms is None:
             lease_ms = round(self.queues[name].settings.lease_seconds * 1000)
-        until = self.clock() + lease_ms
-        m.at = until if exact else max(m.at, until)
+        m.at = max(m.at, self.clock() + lease_ms)
         if note is not None:
             m.note = note
             self.queues[name].tell("noted", m)

@@ -41,16 +41,8 @@ BUGS = bugs(
 + q.lease_ms
 # an extension makes a lease shorter
 @ test_extend::test_a_lease_is_never_made_shorter
-- when exact then until_ms else greatest(until_ms,
-+ when true then until_ms else greatest(until_ms,
-# an exact end is no sooner
-@ test_extend::test_one_of_a_batch_ends_sooner_and_the_others_run_on
-- where l.id = any (v_locked) and l.id <> all (v_whole) and l.until > until_ms;
-+ where false;
-# the rest of a batch ends with the one that was shortened
-@ test_extend::test_one_of_a_batch_ends_sooner_and_the_others_run_on
-- rest_until = coalesce(l.rest_until, l.until)
-+ rest_until = l.rest_until
+- select greatest(l.until, until_ms, (
++ select greatest(until_ms, (
 # a lost lease is not said to be scheduled
 @ test_ack::test_who_gave_a_message_back_has_lost_it
 -         ) then 'scheduled'
@@ -253,8 +245,8 @@ BUGS = bugs(
 + join turnabout.message m on m.id = t.id
 # the sweep of leases ignores extensions
 @ test_leases::test_one_of_a_batch_is_extended_and_the_others_run_out
-- l.rest_until, l.until) <= now_ms
-+ l.rest_until, l.until) <= now_ms + 999999
+- and e.until > now_ms
++ and false
 # an earlier lease ends a later one's extension
 @ test_leases::test_an_earlier_lease_s_end_takes_nothing_from_a_later_one
 - on x.id = t.id and x.lease = g.id

@@ -6,7 +6,6 @@ A check returns the value in the form that stores keep (bytes, integer milliseco
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,8 +28,6 @@ ERRORS_MAX = 10
 RESULT_BYTES_MAX = 1024 * 1024
 DEDUP_KEY_BYTES_MAX = 255
 REASON_CHARS_MAX = 1024
-LABELS_BYTES_MAX = 16 * 1024
-LABEL_NAME_CHARS_MAX = 255
 NOTE_CHARS_MAX = 1024
 WORKER_BYTES_MAX = 255
 OWNER_CHARS_MAX = 255
@@ -297,9 +294,9 @@ def instant(value: object, what: str) -> int:
     return whole(value, what, 0, FOREVER_MS)
 
 
-def lease_ms(seconds: object, *, least: float = 0.001) -> int:
+def lease_ms(seconds: object) -> int:
     """Milliseconds of a lease: a millisecond to seven days."""
-    return milliseconds(seconds, "lease_seconds", LEASE_SECONDS_MAX, least=least)
+    return milliseconds(seconds, "lease_seconds", LEASE_SECONDS_MAX, least=0.001)
 
 
 def delay_ms(seconds: object) -> int:
@@ -344,27 +341,6 @@ def reason(text: object) -> str | None:
     if len(text) > REASON_CHARS_MAX:
         raise UsageError(f"a reason has at most {REASON_CHARS_MAX:,} characters, not {len(text):,}")
     return text
-
-
-def labels(given: object) -> str | None:
-    """Labels as the JSON that is kept, of at most 16 KiB: texts by names of 1 to 255 characters.
-    None: there are none.
-    """
-    if not isinstance(given, Mapping):
-        raise UsageError(f"labels are a mapping of str to str, not {type(given).__name__}")
-    texts = cast("Mapping[str, str]", given)
-    for name, text in texts.items():
-        utf8(text, "a label")
-        if not (utf8(name, "a label's name") and len(name) <= LABEL_NAME_CHARS_MAX):
-            raise UsageError(
-                f"a label's name has 1 to {LABEL_NAME_CHARS_MAX} characters, not {len(name):,}"
-            )
-    kept = json.dumps(dict(texts), ensure_ascii=False, separators=(",", ":"), sort_keys=True)
-    if (size := len(kept.encode())) > LABELS_BYTES_MAX:
-        raise UsageError(
-            f"a queue's labels have at most {LABELS_BYTES_MAX:,} bytes in JSON, not {size:,}"
-        )
-    return kept if texts else None
 
 
 def owner(text: object) -> str:

@@ -6,14 +6,12 @@ policy and its queue's default combine, and how long a retry waits, is decided h
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any, Literal, TypeVar, cast, get_args
 
 from turnabout.words import limits
 from turnabout.words.errors import UsageError
-from turnabout.words.value import Value, force_setattr, replace
+from turnabout.words.value import Value, replace
 from turnabout.words.verb import QueueName
 
 RATE_PERIOD_SECONDS_MAX = 86_400.0
@@ -137,8 +135,6 @@ class QueueSettings(Value):
     history_payload      whether these rows keep the payload and headers
     events               `off`, `hints` or `all`
     policy               the default policy of every channel in the queue
-    labels               texts by name, kept and shown but not read, up to 16 KiB as JSON; a change
-                         replaces all of them. None: there are none
     """
 
     lease_seconds: float = 30.0
@@ -165,7 +161,6 @@ class QueueSettings(Value):
     history_payload: bool = False
     events: EventLevel = "off"
     policy: Policy = NO_POLICY
-    labels: Mapping[str, str] | None = None
 
     def __post_init__(self) -> None:
         limits.lease_ms(self.lease_seconds)
@@ -199,9 +194,6 @@ class QueueSettings(Value):
             raise UsageError("on_exhausted='block' needs fifo=True: no other order is kept by it")
         if pause_row(self.policy) != pause_row(NO_POLICY):
             raise UsageError("a default policy cannot be paused: pause the queue (paused=True)")
-        if self.labels is not None:
-            any_ = limits.labels(self.labels) is not None
-            force_setattr(self, "labels", MappingProxyType(dict(self.labels)) if any_ else None)
 
     def changed(self, changes: Mapping[str, Any]) -> QueueSettings:
         """Return the settings with some fields replaced; unknown fields are refused by name.
@@ -289,8 +281,6 @@ def _kept(name: str, value: Any) -> Any:
     """A setting as its column has it."""
     if name == "backoff_jitter":
         return round(value * 100)
-    if name == "labels":
-        return None if value is None else limits.labels(value)
     return _ms(value) if name.endswith("_seconds") and value is not None else value
 
 
@@ -300,8 +290,6 @@ def _set(name: str, kept: Any) -> Any:
         return None
     if name == "backoff_jitter":
         return kept / 100
-    if name == "labels":
-        return json.loads(kept)
     if name.endswith("_seconds"):
         return kept / 1000
     return bool(kept) if name in _FLAGS else kept

@@ -1,7 +1,8 @@
 """The vocabulary: every request that a store can carry out, said once.
 
 A verb is a frozen value: its fields are the arguments, its type parameter is the answer. A store
-runs it in one transaction. `VOCABULARY` lists them all: stores, doors and tests are checked by it.
+runs a verb in one transaction. `VOCABULARY` lists them all; the stores, the doors and the tests
+are checked against it. Many is the only form here. What the class variables say is in `verb`.
 """
 
 from __future__ import annotations
@@ -28,7 +29,6 @@ from turnabout.words.entities import (
     State,
     Turn,
 )
-from turnabout.words.errors import UsageError
 from turnabout.words.fairness import FairShares, ShareOrder
 from turnabout.words.policy import Policy, QueueSettings
 from turnabout.words.records import (
@@ -92,6 +92,7 @@ class Receive(Verb[o.Received]):
     turn: Turn = FIRST_TURN
     acks: tuple[Receipt, ...] = ()
     results: tuple[Result | None, ...] = ()
+    """One for each receipt, or none at all."""
 
     def __post_init__(self) -> None:
         if self.results:
@@ -141,7 +142,7 @@ class Fail(Verb[tuple[o.FailOutcome, ...]]):
 
 
 class Extend(Verb[tuple[o.ExtendOutcome, ...]]):
-    """Extend leases to `lease_ms` from now; only `exact` shortens. A note stays until the next."""
+    """Extend leases to `lease_ms` from now; never shorten them. A note stays until the next one."""
 
     scope = "consume"
     items = RECEIPTS
@@ -150,16 +151,6 @@ class Extend(Verb[tuple[o.ExtendOutcome, ...]]):
     receipts: tuple[Receipt, ...]
     lease_ms: int | None = None
     note: Note | None = None
-    exact: bool = False
-    """End them then even if they would run longer; 0 ends them now, as if they had run out."""
-
-    def __post_init__(self) -> None:
-        if self.lease_ms == 0 and not self.exact:
-            raise UsageError("a lease of 0 seconds ends now, which needs exact=True")
-
-    def to_notify(self) -> Change:
-        """Receivers that wait may have it sooner than they expect."""
-        return Change.READY if self.exact and self.receipts else Change.NOTHING
 
 
 class Release(Verb[tuple[o.ReleaseOutcome, ...]]):
@@ -242,6 +233,10 @@ class Fairness(Verb[FairShares]):
     """Only channels with this in their names, whatever the case of letters."""
     offset: int = 0
     limit: int = 20
+
+    def __post_init__(self) -> None:
+        if self.find is not None:
+            limits.utf8(self.find, "find")
 
 
 class WorkerReport(Verb[None]):
@@ -328,7 +323,7 @@ class RedriveStart(Verb[Redrive]):
     max_redrives: int = 3
     dry_run: bool = False
     started_by: str | None = None
-    """The starter; a server names the token, PostgreSQL the role."""
+    """The starter, for the record; a server names the token, PostgreSQL the role."""
 
 
 class RedriveStep(Verb[Redrive]):
@@ -398,7 +393,10 @@ class QueueDelete(Verb[o.Deleted]):
 
 
 class PolicySet(Verb[Policy]):
-    """Change some fields of a channel's policy, or with `replace` all; or pause it."""
+    """Change some fields of a channel's policy, or with `replace` all of them; or pause it.
+
+    Holds for every lease granted after it. The answer is the channel's own policy from now on.
+    """
 
     joins = True
     notifies = Change.ANY
@@ -466,8 +464,8 @@ class ScheduleList(Verb[tuple[ScheduleEntry, ...]]):
 
 
 class ScheduleFire(Verb[o.FireOutcome]):
-    """Fire a schedule, if it still is due at `due_at`: send its message, unless `skip`, a forbidden
-    overlap, or one sent for that time already; set the next due time.
+    """Fire a schedule if its next due time still is `due_at`: send its message, unless `skip`, a
+    forbidden overlap, or one sent for that time already; set the next due time.
     """
 
     schedule: ScheduleName
@@ -479,7 +477,9 @@ class ScheduleFire(Verb[o.FireOutcome]):
 
 
 class Maintain(Verb[None]):
-    """Do a bounded share of upkeep: what is due, ran out, has expired or is old; redrives."""
+    """Do a bounded share of housekeeping: make ready what is due, charge leases that ran out, sweep
+    what is old, fold counters, end what has expired, take a step of each redrive.
+    """
 
     scope = "consume"
     queue: QueueName

@@ -56,7 +56,7 @@ TEXTS = {
     "PolicyList": {"after"},
     "PolicySet": {"channel", "changes"},
     "Purge": {"channel"},
-    "QueueSettings": {"labels", "pause_reason"},
+    "QueueSettings": {"pause_reason"},
     "QueueStats": {"pause_reason"},
     "Redrive": {"started_by"},
     "RedriveFilter": {"channel", "error"},

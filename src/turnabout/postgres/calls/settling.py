@@ -155,15 +155,7 @@ def _fail_parameters(verb: v.Fail, now: Now) -> Sequence[Any]:
 def _extend_parameters(verb: v.Extend, now: Now) -> Sequence[Any]:
     receipts = verb.receipts
     named = (_ids(receipts), _attempts(receipts))
-    return (
-        verb.queue,
-        *named,
-        verb.lease_ms,
-        now,
-        _leases(receipts),
-        kept_note(verb.note),
-        verb.exact,
-    )
+    return verb.queue, *named, verb.lease_ms, now, _leases(receipts), kept_note(verb.note)
 
 
 def _deferred(at: int, now: Any, what: str | None) -> DeferOutcome:
@@ -227,8 +219,7 @@ CALLS: dict[type[Any], Call] = {
     ),
     v.Extend: call(
         "select * from turnabout.extend($queue::text, $ids::bigint[], $attempts::int[],"
-        " $lease_ms::bigint, $now::bigint, $leases::bigint[], $note::text,"
-        " $exact::boolean)",
+        " $lease_ms::bigint, $now::bigint, $leases::bigint[], $note::text)",
         in_order(_extended),
         _extend_parameters,
         repeatable=True,

@@ -13,7 +13,6 @@ create table turnabout_queue (
   id integer primary key autoincrement,
   name text not null unique,
   created_at integer not null,
-  modified_at integer not null,  -- the last change of its settings
   lease_ms integer not null,
   max_attempts integer,
   max_deliveries integer,
@@ -48,7 +47,6 @@ create table turnabout_queue (
   rate_interval_us integer,
   max_size integer,
   weight integer,
-  labels text,  -- as JSON; null: none
   sent integer not null default 0,
   done integer not null default 0,
   dead integer not null default 0,
@@ -78,8 +76,7 @@ create trigger turnabout_queue_version after update of
   max_messages, queue_max_concurrency, dedup_mode, dedup_window_ms, dedup_scope, history_ms,
   history_failed_ms, history_payload, events,
   queue_rate_count, queue_rate_period_ms, queue_rate_burst, queue_rate_interval_us,
-  max_concurrency, rate_count, rate_period_ms, rate_burst, rate_interval_us, max_size, weight,
-  labels, modified_at
+  max_concurrency, rate_count, rate_period_ms, rate_burst, rate_interval_us, max_size, weight
 on turnabout_queue begin
   update turnabout_queue set version = random() where id = new.id;
 end;

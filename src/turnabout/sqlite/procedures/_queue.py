@@ -122,8 +122,7 @@ def dead_letter_id(connection: Connection, queue: int, target: str, now: int) ->
 
 def entry(row: sqlite3.Row) -> QueueEntry:
     """The entity of a row that carries `dead_letter_name`."""
-    times = row["created_at"], row["modified_at"]
-    return QueueEntry(row["name"], settings(row), row["dead_letter_name"], *times)
+    return QueueEntry(row["name"], settings(row), row["dead_letter_name"], row["created_at"])
 
 
 def settings(row: Queue | sqlite3.Row) -> QueueSettings:

@@ -35,9 +35,7 @@ set dead_letter_id = :dead_letter_id,
   rate_burst = :rate_burst,
   rate_interval_us = :rate_interval_us,
   max_size = :max_size,
-  weight = :weight,
-  labels = :labels,
-  modified_at = :modified_at
+  weight = :weight
 where id = :id;
 
 -- name: leased_channels

@@ -48,10 +48,7 @@ begin
         max_concurrency = s.max_concurrency,
         rate_count = s.rate_count,
         rate_period_ms = s.rate_period_ms, rate_burst = s.rate_burst,
-        rate_interval_us = s.rate_interval_us, max_size = s.max_size, weight = s.weight,
-        labels = s.labels,
-        modified_at = case when s is distinct from v_old
-            then coalesce(queue_update.now_ms, turnabout.clock_ms()) else q.modified_at end
+        rate_interval_us = s.rate_interval_us, max_size = s.max_size, weight = s.weight
     where q.id = v_old.id
     returning * into v_row;
 

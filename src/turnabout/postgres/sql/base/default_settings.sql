@@ -10,6 +10,6 @@ language sql immutable parallel safe as $$
         "max_messages": null, "queue_max_concurrency": null, "dedup_mode": "window",
         "dedup_window_ms": 300000, "dedup_scope": "queue", "history_ms": 604800000,
         "history_failed_ms": null,
-        "history_payload": false, "events": "off", "labels": null
+        "history_payload": false, "events": "off"
     }'::jsonb
 $$;

@@ -29,7 +29,7 @@ begin
         dedup_window_ms, dedup_scope, history_ms, history_failed_ms, history_payload, events,
         queue_rate_count, queue_rate_period_ms, queue_rate_burst, queue_rate_interval_us,
         max_concurrency, rate_count, rate_period_ms,
-        rate_burst, rate_interval_us, max_size, weight, labels, created_at, modified_at
+        rate_burst, rate_interval_us, max_size, weight, created_at
     )
     values (
         insert_queue.name, s.lease_ms, s.max_attempts, s.max_deliveries, s.backoff_ms,
@@ -39,7 +39,7 @@ begin
         s.history_payload, s.events,
         s.queue_rate_count, s.queue_rate_period_ms, s.queue_rate_burst, s.queue_rate_interval_us,
         s.max_concurrency, s.rate_count, s.rate_period_ms, s.rate_burst, s.rate_interval_us,
-        s.max_size, s.weight, s.labels, insert_queue.now_ms, insert_queue.now_ms
+        s.max_size, s.weight, insert_queue.now_ms
     )
     on conflict do nothing
     returning * into v_row;
