@@ -30,6 +30,7 @@ def main(words: Sequence[str] | None = None) -> int:
         if dashboard:
             with tempfile.TemporaryDirectory(prefix="turnabout-demo-") as folder:
                 shop.run(options.url, Path(folder), threading.Event().wait)
+            return 0
         if file is not None:
             picture.make(options, file)
             return 0

@@ -5,7 +5,7 @@ import pytest
 from turnabout import LeasedMessage, QueueNotFound, UsageError, WorkerEntry, WorkerState
 from turnabout.words.entities import Failure
 from turnabout.words.verbs import Fail, WorkerReport
-from turnabout.words.workers import MESSAGES_MAX, this_process
+from turnabout.words.workers import MESSAGES_MAX, entries_of, kept_state, this_process
 
 STATE = WorkerState("web-1", "turnabout 1, Python 3", 5_000, 4, 17, 2, (LeasedMessage(3, 1_500),))
 
@@ -73,6 +73,12 @@ def test_a_report_names_a_hundred_messages_at_most():
     WorkerState("h", "v", 0, 1, 0, 0, held[1:])
     with pytest.raises(UsageError):
         WorkerState("h", "v", 0, 1, 0, 0, held)
+
+
+def test_what_was_written_past_us_hides_nobody():
+    wrong = [("a", 1, "{"), ("b", 1, '{"host": 1}'), ("c", 1, kept_state(STATE)), ("d", 1, "[]")]
+    assert entries_of(wrong) == (WorkerEntry("c", 1, STATE),)
+    assert kept_state(None) is None
 
 
 @pytest.mark.driving

@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.tidy.test_tree import ROOT, sources, text_of
 
 LINES_MAX = {
-    "core": 28_977,
+    "core": 28_989,
     "slice alembic": 48,
     "slice compat": 935,
     "slice dashboard": 1_456,
@@ -22,8 +22,8 @@ LINES_MAX = {
     "slice server": 8_181,
     "slice tasks": 1_220,
     "slice testing": 149,
-    "SQL": 13_410,
-    "tests": 66_369,
+    "SQL": 13_411,
+    "tests": 66_265,
 }
 SLACK = 200
 """How far below its figure a part may be before the figure has to follow."""

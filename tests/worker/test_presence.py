@@ -7,7 +7,7 @@ import pytest
 from tests.worker.support import Place, alive
 from turnabout.words.errors import Forbidden, Unavailable
 from turnabout.words.verb import Verb
-from turnabout.words.verbs import WorkerReport
+from turnabout.words.verbs import Fail, WorkerReport
 from turnabout.words.workers import this_process
 from turnabout.worker import AsyncMessage, presence
 
@@ -35,6 +35,26 @@ async def test_it_is_listed_with_what_it_holds_until_it_ends(place: Place) -> No
         assert [held.id for held in one.state.messages] == [1]
         seen.set()
     assert await place.queue.workers() == ()
+
+
+@alive
+async def test_a_failure_tells_the_name_that_is_listed(place: Place) -> None:
+    worker, begun, seen = place.worker(name="mailer"), asyncio.Event(), asyncio.Event()
+
+    @worker.handler("work", concurrency=2)
+    async def handle(message: AsyncMessage) -> None:
+        begun.set()
+        if message.text() == "bad":
+            raise ValueError
+        await seen.wait()
+
+    async with place.begun(worker, begun, "x", "bad"):
+        await place.store.until(Fail)
+        await place.store.until(WorkerReport)
+        (one,) = await place.queue.workers()
+        (error,) = [error for peeked in await place.queue.peek() for error in peeked.errors]
+        assert error.worker == one.worker
+        seen.set()
 
 
 @alive

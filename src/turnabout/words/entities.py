@@ -217,7 +217,7 @@ class AttemptError(Value):
     leased_at: int | None = None
     """Time at which the attempt began."""
     worker: str | None = None
-    """The process that failed it, such as `host:pid`, if it told its name."""
+    """The worker that failed it, such as `mailer@host:pid`, if it told its name."""
 
 
 class Origin(Value):
@@ -383,7 +383,7 @@ class Failure(Value):
     retry: bool = True
     delay_ms: int | None = None
     worker: str | None = None
-    """The name of the process that says so."""
+    """The name of the worker that says so."""
 
     def __post_init__(self) -> None:
         _check_receipt(self.receipt)

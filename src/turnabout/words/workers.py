@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import itertools
 import os
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import Any
+
+import msgspec
 
 from turnabout.words import limits
 from turnabout.words.errors import UsageError
@@ -60,6 +65,23 @@ class WorkerEntry(Value):
     seen_at: int
     """Time of the report."""
     state: WorkerState
+
+
+def kept_state(state: WorkerState | None) -> str | None:
+    """A state as stores keep it."""
+    return None if state is None else msgspec.json.encode(state).decode()
+
+
+def entries_of(rows: Iterable[Sequence[Any]]) -> tuple[WorkerEntry, ...]:
+    """Workers as stores keep them; without what somebody wrote past us, and is no state."""
+    found: list[WorkerEntry] = []
+    for worker, seen_at, state in rows:
+        with suppress(msgspec.MsgspecError, UsageError):
+            found.append(WorkerEntry(worker, seen_at, _STATE.decode(state)))
+    return tuple(found)
+
+
+_STATE = msgspec.json.Decoder(WorkerState)
 
 
 def worker_name(given: str | None = None) -> str:

@@ -73,7 +73,7 @@ class Consumer:
         self._async_queue, self._sync_queue = inner
         self._queue = run.turnabout.queue(job.queue)
         self._spans: Any = getattr(run.turnabout.store, "spans", None)  # if it is traced
-        self._settler = Settler(self._queue, self._told, run.broken, self.wake)
+        self._settler = Settler(self._queue, self._told, run.broken, self.wake, run.name)
         self._waiting: deque[tuple[Lease, Delivery]] = deque()
         self._tasks: dict[Lease, asyncio.Task[End]] = {}
         self._calls: dict[Lease, ThreadCall] = {}  # of tasks whose handler is in a thread

@@ -87,9 +87,9 @@ class Failed:
     delay_ms: int | None = None
     """Delay of the retry; None: the queue's back-off."""
 
-    def failure(self, receipt: Receipt) -> Failure:
+    def failure(self, receipt: Receipt, worker: str) -> Failure:
         """The failure of that message."""
-        return Failure(receipt, self.error, self.retry, self.delay_ms, this_process())
+        return Failure(receipt, self.error, self.retry, self.delay_ms, worker)
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +223,6 @@ def verb_of(
         case Done():
             return v.Ack(queue, (receipt,), () if ending.result is None else (ending.result,))
         case Failed():
-            return v.Fail(queue, (ending.failure(receipt),))
+            return v.Fail(queue, (ending.failure(receipt, this_process()),))
         case PutOff():
             return v.Defer(queue, (Deferral(receipt, ending.delay_ms, ending.state),))

@@ -79,6 +79,7 @@ class Surroundings(Protocol):
     """The part of a run that its consumers use."""
 
     turnabout: AsyncTurnabout
+    name: str
     until_empty: bool | Literal["now"]
     slots: Slots
     poll_seconds: float

@@ -19,7 +19,6 @@ from turnabout.words.workers import (
     LeasedMessage,
     WorkerState,
     host_name,
-    worker_name,
 )
 from turnabout.worker.job import Job, WorkerStats
 from turnabout.worker.loop import HeldLeases
@@ -38,12 +37,12 @@ class Presence:
         store: AsyncStore,
         queues: Sequence[tuple[Job, HeldLeases]],
         stats: WorkerStats,
-        name: str | None,
+        name: str,
     ) -> None:
         self._store = store
         self._queues = list(queues)
         self._stats = stats
-        self._name = worker_name(name)
+        self._name = name
         self._began = time.monotonic()
         self._told = False
 

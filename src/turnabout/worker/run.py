@@ -29,6 +29,7 @@ from turnabout.words.errors import (
     Unavailable,
     Uncertain,
 )
+from turnabout.words.workers import worker_name
 from turnabout.worker.consumer import Consumer
 from turnabout.worker.job import Job, WorkerStats
 from turnabout.worker.loop import Backoff, Emptiness, HeldLeases, Lease, Phase
@@ -84,6 +85,7 @@ class Run:
         name: str | None,
     ) -> None:
         self.turnabout = turnabout
+        self.name = worker_name(name)
         self.slots = Slots(slots)
         self.until_empty: bool | Literal["now"] = until_empty
         self.poll_seconds = poll_seconds
@@ -103,7 +105,7 @@ class Run:
         self._changed = asyncio.Event()
         self._consumers = self._made(jobs)
         reported = [(consumer.job, consumer.held) for consumer in self._consumers]
-        self._presence = Presence(turnabout.store, reported, stats, name)
+        self._presence = Presence(turnabout.store, reported, stats, self.name)
 
     def _made(self, jobs: Sequence[Job]) -> list[Consumer]:
         held = {job.queue: HeldLeases(job.options) for job in jobs}

@@ -55,12 +55,16 @@ class Settler:
         told: Told,
         broken: Callable[[BaseException], None],
         has_acks: Callable[[], None],
+        worker: str,
     ) -> None:
-        """`has_acks` is called when there is something for the next receive to take along."""
+        """`has_acks` is called when there is something for the next receive to take along.
+        `worker`: the name that failures tell.
+        """
         self._queue = queue
         self._told = told
         self._broken = broken
         self._has_acks = has_acks
+        self._worker = worker
         self._for_receive: deque[_Item] = deque()
         self._unsure: set[Lease] = set()
         """Endings whose last answer was lost."""
@@ -190,7 +194,7 @@ class Settler:
             case Failed():
                 return self._queue.fail(
                     [
-                        ending.failure(lease.receipt)
+                        ending.failure(lease.receipt, self._worker)
                         for lease, ending in items
                         if isinstance(ending, Failed)
                     ]

@@ -6,8 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-import msgspec
-
 from turnabout.postgres.call import Call, Now, Rows, call, each, nothing, one
 from turnabout.words import verbs as v
 from turnabout.words.entities import (
@@ -35,7 +33,7 @@ from turnabout.words.policy import (
     settings_of,
     settings_row,
 )
-from turnabout.words.workers import WorkerEntry, WorkerState
+from turnabout.words.workers import entries_of, kept_state
 
 _ENTRY = f"name, dead_letter, created_at, {', '.join(SETTINGS_COLUMNS)}"
 
@@ -113,10 +111,6 @@ def _shares(_: v.Fairness, rows: Rows) -> FairShares:
     return FairShares(channels, found, *sums, window, by_leases)
 
 
-def _worker(worker: str, seen_at: int, state: str) -> WorkerEntry:
-    return WorkerEntry(worker, seen_at, msgspec.json.decode(state, type=WorkerState))
-
-
 CALLS: dict[type[Any], Call] = {
     v.Stats: call(
         "select * from turnabout.stats($queue::text, $now::bigint, $namespace::text, $after::text,"
@@ -138,17 +132,12 @@ CALLS: dict[type[Any], Call] = {
     v.WorkerReport: call(
         "select turnabout.worker_report($queue::text, $worker::text, $state::text, $now::bigint)",
         nothing,
-        lambda verb, now: (
-            verb.queue,
-            verb.worker,
-            None if verb.state is None else msgspec.json.encode(verb.state).decode(),
-            now,
-        ),
+        lambda verb, now: (verb.queue, verb.worker, kept_state(verb.state), now),
         repeatable=True,
     ),
     v.WorkerList: call(
         "select * from turnabout.worker_list($queue::text, $now::bigint)",
-        each(_worker),
+        lambda _, rows: entries_of(rows),
         repeatable=True,
     ),
     v.Purge: call(

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from turnabout.sqlite._connection import Connection
 from turnabout.sqlite._statements import statements
 from turnabout.sqlite.procedures import _queue
 from turnabout.words.verbs import WorkerList, WorkerReport
-from turnabout.words.workers import FORGOTTEN_MS, HEARD_MS, WorkerEntry, WorkerState
+from turnabout.words.workers import FORGOTTEN_MS, HEARD_MS, WorkerEntry, entries_of, kept_state
 
 _REPORT = statements("worker_report")
 
@@ -20,7 +18,7 @@ def worker_report(connection: Connection, verb: WorkerReport, now: int) -> None:
     if verb.state is None:
         connection.execute(_REPORT["end"], named)
         return
-    said = {"now": now, "state": msgspec.json.encode(verb.state).decode()}
+    said = {"now": now, "state": kept_state(verb.state)}
     connection.execute(_REPORT["keep"], named | said)
     connection.execute(_REPORT["drop"], {"before": now - FORGOTTEN_MS})
 
@@ -29,7 +27,4 @@ def worker_list(connection: Connection, verb: WorkerList, now: int) -> tuple[Wor
     """The workers that have reported within a minute."""
     queue = _queue.need(connection, verb.queue)
     asked = {"queue": queue["name"], "since": now - HEARD_MS}
-    return tuple(
-        WorkerEntry(worker, seen_at, msgspec.json.decode(state, type=WorkerState))
-        for worker, seen_at, state in connection.execute(statements("worker_list")["list"], asked)
-    )
+    return entries_of(connection.execute(statements("worker_list")["list"], asked))

@@ -35,7 +35,8 @@ begin
             attempt = m.attempt + 1,
             leased_at = t.leased_at,
             errors = turnabout.with_error(
-                m.errors, m.attempt + 1, v_now, t.error, t.leased_at, t.worker),
+                m.errors, m.attempt + 1, v_now, t.error, t.leased_at,
+                left(t.worker, 255)),
             last_error = t.error
         from unnest(
             fail.ids, v_leases, turnabout.leased_times(v_leases), fail.errors, fail.retries,
