@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from tests.worker.support import Place, alive
-from turnabout.words.errors import Forbidden, Unavailable
+from turnabout.words.errors import Forbidden, QueueNotFound, Unavailable
 from turnabout.words.verb import Verb
 from turnabout.words.verbs import Fail, WorkerReport
 from turnabout.words.workers import this_process
@@ -58,7 +58,7 @@ async def test_a_failure_tells_the_name_that_is_listed(place: Place) -> None:
 
 
 @alive
-@pytest.mark.parametrize("error", [Unavailable("away"), Forbidden("no right")])
+@pytest.mark.parametrize("error", [Unavailable("away"), QueueNotFound("work"), Forbidden("no")])
 async def test_a_report_that_fails_harms_nobody(place: Place, error: Exception) -> None:
     worker, begun, tried = place.worker(), asyncio.Event(), list[Verb[None]]()
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from turnabout import __version__
 from turnabout.store import AsyncStore
-from turnabout.words.errors import TurnaboutError, Unavailable, Uncertain
+from turnabout.words.errors import QueueNotFound, TurnaboutError, Uncertain
 from turnabout.words.verbs import WorkerReport
 from turnabout.words.workers import (
     MESSAGES_MAX,
@@ -68,11 +68,11 @@ class Presence:
         """False if it was refused, as by an older server, or for lack of rights."""
         try:
             await self._store.run(WorkerReport(queue, self._name, state))
-        except (Unavailable, Uncertain):
+        except QueueNotFound:  # deleted; the next send makes it again
             return True
         except TurnaboutError as error:
-            log.debug("no reports about %s: %s", queue, error)
-            return False
+            log.debug("no report about %s: %s", queue, error)
+            return isinstance(error, Uncertain) or error.retryable
         return True
 
     def _state(self, job: Job, held: HeldLeases) -> WorkerState:
