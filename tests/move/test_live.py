@@ -54,6 +54,10 @@ class MovingHammer(Hammer):
 
     def _move(self, after: float) -> None:
         time.sleep(after)
+        until = time.monotonic() + after
+        with turnabout.connect(self.endpoints.source) as there:
+            while time.monotonic() < until and not any(one.leased for one in there.stats()):
+                time.sleep(0.01)
         self.moved = self.endpoints.move()
 
 
