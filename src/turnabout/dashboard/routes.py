@@ -12,12 +12,12 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from turnabout import wire
+from turnabout._async.queue import AsyncQueue
 from turnabout.dashboard import acts, session
-from turnabout.dashboard.pages import Views
+from turnabout.dashboard.pages import Views, queue_of
 from turnabout.dashboard.session import COOKIE, NOTICE, PLACE
 from turnabout.dashboard.view import render
-from turnabout.server.api.waiting import Asked, Waiting
+from turnabout.server.api.waiting import while_there
 from turnabout.server.auth.authorized_store import AuthorizedStore
 from turnabout.server.context import ServerContext
 from turnabout.wire.errors import error_body
@@ -40,6 +40,7 @@ HEADERS = {
 FILES = {"style.css": "text/css", "live.js": "text/javascript", "icon.svg": "image/svg+xml"}
 CHANGED_SECONDS = 10.0
 """Longest wait for a change: ages of messages grow without one."""
+COUNTS = ("scheduled", "ready", "leased", "sent", "done", "dead", "cancelled", "expired", "paused")
 OPERATORS_PAGES = ("access", "health")
 
 
@@ -54,7 +55,6 @@ class Dashboard:
     def __init__(self, context: ServerContext) -> None:
         self._context = context
         self._views = Views(context)
-        self._waiting = Waiting(context)
         context.lifecycle.background.append(self._views.sampler.run)
 
     def routes(self) -> Sequence[BaseRoute]:
@@ -112,13 +112,24 @@ class Dashboard:
         return response
 
     async def changed(self, request: Request) -> Response:
-        """Answer once a queue has changed since the answer that `seen` and `instance` are from."""
+        """Answer once a queue's counts are not `seen` any more, or it is time to look again."""
         caller = await session.caller_of(self._context, request)
-        asked = wire.load_fields(Asked, wire.load_query(request.scope["query_string"]))
-        seconds = min(asked.wait_seconds, CHANGED_SECONDS)
-        queue = request.path_params["queue"]
-        number = await self._waiting.signal(caller, queue, asked, seconds, request)
-        return JSONResponse({"seen": number, "instance": self._waiting.instance}, 200, HEADERS)
+        seen = request.query_params.get("seen", "")
+        async with caller.waiter():
+            waiting = self._changed(caller, queue_of(caller, request), seen)
+            counts = await while_there(request, waiting)
+        return JSONResponse({"seen": counts}, 200, HEADERS)
+
+    async def _changed(self, caller: AuthorizedStore, queue: AsyncQueue, seen: str) -> str:
+        until = time.monotonic() + CHANGED_SECONDS
+        while True:  # a signal may be for nothing, as when somebody begins to wait
+            signal = await caller.signal(queue.name)
+            stats = await queue.stats()
+            counts = ".".join(str(getattr(stats, name)) for name in COUNTS)
+            left = until - time.monotonic()
+            if counts != seen or left <= 0 or self._context.lifecycle.closing:
+                return counts
+            await caller.wait(queue.name, signal, left)
 
     async def act(self, request: Request) -> Response:
         """A form: do it, and go back to the page with a sentence about it."""

@@ -33,11 +33,8 @@ let seen = "";
 async function change() {
   const path = document.querySelector("[data-changes]")?.dataset.changes;
   if (!path || document.hidden) return;
-  const answer = await fetch(`${path}?wait_seconds=10${seen}`);
-  if (answer.ok) {
-    const { seen: number, instance } = await answer.json();
-    seen = `&seen=${number}&instance=${instance}`;
-  }
+  const answer = await fetch(`${path}?seen=${seen}`);
+  if (answer.ok) seen = (await answer.json()).seen;
 }
 
 const pause = seconds => new Promise(done => setTimeout(done, 1000 * seconds));
