@@ -220,6 +220,7 @@ def test_a_look_finds_that_a_head_mark_is_worth_its_price(migrated_url, channel)
 
 @pytest.mark.slow
 def test_a_special_queue_is_left_to_the_function_for_a_while(url, monkeypatch):
+    monkeypatch.setattr(everyday, "PAUSE_SECONDS", 60.0)  # however slow the machine is
     life = SmallLife(PostgresStore(url), everyday.Shortcuts(), {"delay_seconds": 1})
     with life.mq:
         asked = statements_of(monkeypatch)

@@ -23,7 +23,7 @@ LINES_MAX = {
     "slice tasks": 1_220,
     "slice testing": 149,
     "SQL": 13_411,
-    "tests": 66_269,
+    "tests": 66_270,
 }
 SLACK = 200
 """How far below its figure a part may be before the figure has to follow."""
