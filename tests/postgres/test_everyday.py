@@ -20,6 +20,7 @@ from tests.postgres.everyday_lives import (
     ONE_SLOT,
     SLOW,
     STEPS,
+    Always,
     Beside,
     Hurried,
     Lined,
@@ -376,6 +377,14 @@ ASLEEP = [
 ]
 """Some channel has a policy, and none that has one has a say."""
 
+WAYS = [
+    (LOOKED + LIVES, Always),
+    (LIVES, Hurried),
+    (LIVES, Lined),
+    (LIVES, Received),
+    (LIVES + ASLEEP, Beside),
+]
+"""Which lives are lived, by which statements."""
 BUGS = [
     ("receive_beside", "c.awake_name is not null", "false"),
     ("receive_beside", "c.wake_at <= coalesce", "0 > coalesce"),
@@ -443,15 +452,15 @@ BUGS = [
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_lives_that_would_show_a_bug_are_the_same(two):
-    for first, steps in LOOKED + LIVES:
-        compare(two, first, steps)
-    for first, steps in LIVES:
-        compare(two, first, steps, Hurried)
-        compare(two, first, steps, Lined)
-        compare(two, first, steps, Received)
-    for first, steps in LIVES + ASLEEP:
-        compare(two, first, steps, Beside)
+    compare_lives(two, WAYS)
+
+
+def compare_lives(two, ways):
+    for lives, way in ways:
+        for first, steps in lives:
+            compare(two, first, steps, way)
 
 
 @pytest.mark.slow
@@ -469,9 +478,10 @@ def test_a_planted_bug_is_noticed(two, verb, text, bug, monkeypatch):
     spoiled = [bad if each is good else each for each in CALLS[kind].everyday]
     monkeypatch.setitem(CALLS, kind, dataclasses.replace(CALLS[kind], everyday=spoiled))
     call_of.cache_clear()
+    likely = Beside if verb == "receive_beside" else Always
     try:
         with pytest.raises(AssertionError):
-            test_lives_that_would_show_a_bug_are_the_same(two)
+            compare_lives(two, sorted(WAYS, key=lambda each: each[1] is not likely))
     finally:
         call_of.cache_clear()
 
