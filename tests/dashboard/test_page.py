@@ -3,6 +3,7 @@
 Chromium comes from Debian; where it cannot be had, the tests without a browser remain.
 """
 
+import asyncio
 import base64
 import contextlib
 import importlib.resources
@@ -16,6 +17,8 @@ import httpx2
 import pytest
 
 from tests.dashboard.conftest import Site
+from turnabout.dashboard.pages import Views
+from turnabout.dashboard.routes import Dashboard
 
 DRIVER = shutil.which("chromedriver")
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
@@ -205,6 +208,27 @@ def test_what_changes_is_put_in_place(browser: Browser, site: Site) -> None:
     browser.open(f"{site.url}/dashboard/q/emails")
     site.mq.queue("emails").send("x", channel="just-came")
     browser.until("just-came")
+
+
+def test_what_takes_long_comes_by_itself(browser: Browser, site: Site, monkeypatch: Any) -> None:
+    looks, answers, quick, values = [], [], Views.queues, Dashboard._values
+
+    async def slow(views: Any, caller: Any, request: Any) -> Any:
+        looks.append(request.url.query)
+        await asyncio.sleep(1)
+        return await quick(views, caller, request)
+
+    async def noted(*given: Any) -> Any:
+        answers.append(await values(*given))
+        return answers[-1]
+
+    monkeypatch.setattr(Views, "queues", slow)
+    monkeypatch.setattr(Dashboard, "_values", noted)
+    browser.open(f"{site.url}/dashboard/?sort=name")
+    browser.until("oldest ready message")
+    assert [values is None for values in answers][:2] == [True, False]
+    assert looks[:1] == ["sort=name"]
+    assert len(looks) < len(answers)
 
 
 @pytest.mark.parametrize("width", WIDTHS)

@@ -1,5 +1,6 @@
 """The pages without a browser: what they show, what their forms do, and to whom."""
 
+import asyncio
 import re
 import threading
 import time
@@ -9,6 +10,7 @@ import pytest
 
 from tests.dashboard.conftest import EVIL, TRACE, Session, Site
 from turnabout import Policy, Rate
+from turnabout.dashboard.pages import Views
 from turnabout.server.verbs import TokenList
 from turnabout.words.urls import TOKEN_PREFIX
 from turnabout.words.workers import this_process
@@ -136,6 +138,31 @@ def test_a_page_hears_of_changes(site: Site) -> None:
     assert session.client.get("q/nothing/changed?seen=x").status_code == 404
     session.client.cookies.clear()
     assert session.client.get("q/emails/changed").status_code == 401
+
+
+def test_a_page_that_takes_long_says_so_first(site: Site, page_has: Any, monkeypatch: Any) -> None:
+    counted, looks, quick = threading.Event(), [], Views.queues
+
+    async def slow(views: Any, caller: Any, request: Any) -> Any:
+        looks.append(request.url.query)
+        await asyncio.to_thread(counted.wait, 30)
+        return await quick(views, caller, request)
+
+    monkeypatch.setattr(Views, "queues", slow)
+    session = site.session()
+    browser = {"sec-fetch-dest": "document"}
+    first = session.client.get("?sort=name", headers=browser).text
+    page_has(first, "There is much to count")
+    assert 'http-equiv="refresh" content="0"' in first
+    other = site.session("worker").client.get("?sort=name", headers=browser).text
+    page_has(other, "There is much to count")
+    counted.set()
+    then = session.client.get("?sort=name", headers=browser).text
+    page_has(then, "emails")
+    assert "refresh" not in then
+    assert looks == ["sort=name", "sort=name"], "the second request got what the first has begun"
+    page_has(session.client.get("?sort=name", headers=browser).text, "emails")
+    assert len(looks) == 3
 
 
 def test_schedules(site: Site, page_has: Any) -> None:

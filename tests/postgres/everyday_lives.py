@@ -240,3 +240,10 @@ def compare(two: Two, first: Any, steps: Any, shortcuts: type[everyday.Shortcuts
     for step in steps:
         assert one.step(step) == other.step(step), step
     assert one.rest() == other.rest()
+
+
+def compare_lives(two: Two, ways: Any) -> None:
+    """`ways`: pairs of many first states and steps, and how the everyday statements are taken."""
+    for lives, way in ways:
+        for first, steps in lives:
+            compare(two, first, steps, way)

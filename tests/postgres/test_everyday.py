@@ -28,6 +28,7 @@ from tests.postgres.everyday_lives import (
     SmallLife,
     Two,
     compare,
+    compare_lives,
     two_stores,
 )
 from tests.support.planted import Bug, planted
@@ -455,12 +456,6 @@ BUGS = [
 @pytest.mark.timeout(600)
 def test_lives_that_would_show_a_bug_are_the_same(two):
     compare_lives(two, WAYS)
-
-
-def compare_lives(two, ways):
-    for lives, way in ways:
-        for first, steps in lives:
-            compare(two, first, steps, way)
 
 
 @pytest.mark.slow

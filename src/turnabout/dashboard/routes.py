@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -14,7 +15,7 @@ from starlette.routing import BaseRoute, Route
 
 from turnabout._async.queue import AsyncQueue
 from turnabout.dashboard import acts, session
-from turnabout.dashboard.pages import Views, queue_of
+from turnabout.dashboard.pages import Page, Views, queue_of
 from turnabout.dashboard.session import COOKIE, NOTICE, PLACE
 from turnabout.dashboard.view import render
 from turnabout.server.api.waiting import while_there
@@ -40,6 +41,8 @@ HEADERS = {
 FILES = {"style.css": "text/css", "live.js": "text/javascript", "icon.svg": "image/svg+xml"}
 CHANGED_SECONDS = 10.0
 """Longest wait for a change: ages of messages grow without one."""
+PATIENCE_SECONDS, CLAIM_SECONDS, CLAIMS_MAX = 0.2, 30.0, 100
+"""Patience of a browser, until it is told that a page takes long; and how long that is kept."""
 COUNTS = ("scheduled", "ready", "leased", "sent", "done", "dead", "cancelled", "expired", "paused")
 OPERATORS_PAGES = ("access", "health")
 
@@ -55,6 +58,8 @@ class Dashboard:
     def __init__(self, context: ServerContext) -> None:
         self._context = context
         self._views = Views(context)
+        self._claims: dict[tuple[str, ...], asyncio.Task[Page]] = {}
+        """Pages that browsers were told to ask for again."""
         context.lifecycle.background.append(self._views.sampler.run)
 
     def routes(self) -> Sequence[BaseRoute]:
@@ -101,8 +106,8 @@ class Dashboard:
             caller = await session.caller_of(self._context, request)
             if name in OPERATORS_PAGES and not session.is_operator(caller.rights):
                 raise Forbidden("only an operator's token sees this: operate:* and totals:*")
-            values = await getattr(self._views, name)(caller, request)
-            response = self._shown(name, caller, request, **values)
+            values = await self._values(name, caller, request)
+            response = self._shown(name if values else "wait", caller, request, **values or {})
         except Unauthorized as error:
             response = _sign_in(request, error)
         except TurnaboutError as error:
@@ -110,6 +115,26 @@ class Dashboard:
         took = (time.perf_counter() - began) * 1000
         response.headers["Server-Timing"] = f"page;dur={took:.1f}"
         return response
+
+    async def _values(self, name: str, caller: AuthorizedStore, request: Request) -> Page | None:
+        """The values of a page's template. None: they take long. The browser shows that, and asks
+        for the page again at once, which then waits for what was begun.
+        """
+        whose = (caller.namespace, caller.token.id if caller.token else "")
+        key = (*whose, request.url.path, request.url.query)
+        task = self._claims.pop(key, None)
+        if task is None:
+            task = asyncio.create_task(getattr(self._views, name)(caller, request))
+            is_browser = request.headers.get("sec-fetch-dest") == "document"
+            if is_browser and len(self._claims) < CLAIMS_MAX:
+                await asyncio.wait([task], timeout=PATIENCE_SECONDS)
+                if not task.done():
+                    task.add_done_callback(lambda done: done.cancelled() or done.exception())
+                    self._claims[key] = task
+                    loop = asyncio.get_running_loop()
+                    loop.call_later(CLAIM_SECONDS, self._claims.pop, key, None)
+                    return None
+        return await task
 
     async def changed(self, request: Request) -> Response:
         """Answer once a queue's counts are not `seen` any more, or it is time to look again."""
@@ -145,6 +170,7 @@ class Dashboard:
                 raise Forbidden("there is no such form, or it is not for you")
             text, undo = await do(acts.Act(self._context, caller, fields))
             self._views.forget()
+            self._claims.clear()
         except Unauthorized as error:
             return _sign_in(request, error)
         except TurnaboutError as error:
@@ -183,7 +209,7 @@ class Dashboard:
     ) -> Response:
         """The page with what all pages have: where we are, who is asking, what may be done."""
         namespace = request.path_params.get("namespace")
-        notice = session.notice_of(request)
+        notice = None if name == "wait" else session.notice_of(request)
         rights = caller.rights
 
         def may(verb: str, queue: str | None = None) -> bool:
