@@ -85,7 +85,7 @@ def test_charts_and_strips() -> None:
     ]
     (_, times, rates), ready, _ = charts_of(some)
     assert (times[0], rates) == (START + STEP_MS, {"sent": [1.0] * 3, "done": [0.5] * 3})
-    assert charts_of(some[:1]) == ()
+    assert charts_of(some[:2]) == (), "one point is no line"
     assert ratios_of(some) == {"a<b": [None, 0.5, 0.5, 0.5]}
     assert 'aria-label="share got to fair share over time: 0.50 to 0.50"' in strip([None, 0.5])
     assert "ready: 1 now" in chart(*ready)
