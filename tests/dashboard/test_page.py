@@ -168,6 +168,8 @@ def test_a_new_user_finds_who_waits_and_what_failed(browser: Browser, site: Site
     browser.until("Traceback")
     browser.click("Send it back to emails")
     browser.until("1 message was sent back")
+    assert browser.run("location.pathname") == "/dashboard/q/emails/m/1"
+    browser.until("Try it again now")
     assert site.mq.queue("emails-dead").stats().ready == 1
 
 

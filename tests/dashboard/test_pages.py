@@ -88,6 +88,7 @@ def test_why_did_it_fail_and_do_it_again(site: Site, page_has: Any) -> None:
     page_has(session.do("send_back", **which, which="ids", id=letter.id), "1 message was sent back")
     page_has(session.do("send_back", **which, which="all", error="Trace"), "1 message was sent")
     assert dead.stats().ready == 0
+    page_has(session.get(f"q/emails-dead/m/{letter.id}", 400), "or not any more")
     page_has(session.get("q/emails/dead"), "Sent back so far", "token operator")
     answer = session.post("do/send_back", **which, which="ids")
     page_has(answer.text, "choose at least one message")
@@ -284,6 +285,6 @@ def test_a_link_on_another_site_leads_in(site: Site) -> None:
 def test_a_missing_queue_or_message_is_said_in_words(site: Site, page_has: Any) -> None:
     session = site.session()
     page_has(session.get("q/none", 404), "That did not work", "there is no queue")
-    page_has(session.get("q/emails/m/999", 400), "there is no message 999 in emails")
+    page_has(session.get("q/emails/m/999", 400), "message 999 is not in emails")
     page_has(session.get(f"q/emails?sort={EVIL[:3]}", 400), "sort is one of")
     assert session.client.get("nothing").status_code == 404

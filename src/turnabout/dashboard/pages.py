@@ -203,8 +203,9 @@ class Views:
         peeked = next((one for one in some if one.id == id_), None)
         (ending,) = await handle.endings([id_]) if id_ > 0 else (None,)
         entry = None if peeked or ending is None else await _entry_of(handle, ending)
-        if peeked is None and entry is None and ending is None:
-            raise UsageError(f"there is no message {id_} in {handle.name}")
+        is_here = peeked or entry or (ending and ending.outcome != "unknown")
+        if not is_here:
+            raise UsageError(f"message {id_} is not in {handle.name}, or not any more")
         head = await _head(caller, handle)
         letter: Peeked | None = None
         dead = head["entry"].dead_letter
