@@ -121,6 +121,12 @@ def test_a_message_has_each_attempt_and_its_trace(site: Site, page_has: Any) -> 
     (letter, *_) = site.mq.queue("emails-dead").peek()
     page = site.session().get(f"q/emails-dead/m/{letter.id}")
     page_has(page, "Attempt 1,", "Attempt 2,", f"by {this_process()}", "Traceback")
+    moments = page[page.index("What happened") : page.index("Failed attempts")]
+    told = re.findall(r"</span> ([a-z]+ ?\d?[a-z ]*)", moments)
+    assert [one.partition(" by ")[0] for one in told] == [
+        "sent", "attempt 1 began", "attempt 1 failed", "attempt 2 began", "attempt 2 failed",
+        "died in emails",
+    ]  # fmt: skip
     assert f'href="http://traces/{TRACE[3:35]}?x"' in page
 
 

@@ -13,7 +13,7 @@ LINES_MAX = {
     "core": 28_989,
     "slice alembic": 48,
     "slice compat": 935,
-    "slice dashboard": 1_494,
+    "slice dashboard": 1_519,
     "slice dev": 750,
     "slice django": 1_096,
     "slice move": 1_115,
@@ -23,7 +23,7 @@ LINES_MAX = {
     "slice tasks": 1_220,
     "slice testing": 149,
     "SQL": 13_411,
-    "tests": 66_336,
+    "tests": 66_342,
 }
 SLACK = 200
 """How far below its figure a part may be before the figure has to follow."""

@@ -8,6 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import pairwise
+from operator import itemgetter
 from typing import Any, TypeVar
 
 from starlette.requests import Request
@@ -30,7 +31,7 @@ from turnabout.server.auth.authorized_store import AuthorizedStore
 from turnabout.server.context import ServerContext
 from turnabout.server.verbs import NamespaceList, TokenList
 from turnabout.words import verbs as v
-from turnabout.words.entities import Peeked, QueueStats
+from turnabout.words.entities import AttemptError, Origin, Peeked, QueueStats
 from turnabout.words.errors import Forbidden, QueueNotFound, TurnaboutError, UsageError
 from turnabout.words.limits import DEAD_SUFFIX
 from turnabout.words.namespaces import stored
@@ -219,11 +220,13 @@ class Views:
         errors = told.errors if told else ()
         origin = told.origin if told else None
         is_letter = letter is None and origin is not None and origin.queue != handle.name
+        errors = (*(origin.errors if origin else ()), *errors)
         return {
-            **head, "id": id_, "message": peeked or entry, "peeked": peeked, "entry": entry,
+            **head, "id": id_, "moments": moments_of(peeked or entry, origin, errors),
+            "message": peeked or entry, "peeked": peeked, "entry": entry,
             "ending": ending, "letter": letter, "origin": origin,
             "letters": handle.name if is_letter else dead if letter else None,
-            "trace_of": self._trace_of, "errors": (*(origin.errors if origin else ()), *errors),
+            "trace_of": self._trace_of, "errors": errors,
         }  # fmt: skip
 
     def _trace_of(self, headers: Mapping[str, str]) -> str | None:
@@ -329,6 +332,28 @@ def charts_of(samples: Sequence[Sample]) -> Sequence[tuple[str, list[int], dict[
         ("ready", times, {"ready": [float(b.ready) for _, b in pairs]}),
         ("oldest ready, seconds", times, {"age": [(b.oldest_ms or 0) / 1000 for _, b in pairs]}),
     )
+
+
+def moments_of(
+    message: Peeked | HistoryEntry | None, origin: Origin | None, errors: Sequence[AttemptError]
+) -> Sequence[tuple[int, str]]:
+    """Moments of a message, as far as they were kept: times in their order, and words."""
+    found = [(message.sent_at, "sent")] if message else []
+    for one in errors:
+        by = f" by {one.worker}" if one.worker else ""
+        if one.leased_at is not None:
+            found.append((one.leased_at, f"attempt {one.attempt} began{by}"))
+        found.append((one.at, f"attempt {one.attempt} failed{by}"))
+    if origin is not None:
+        found.append((origin.died_at, f"died in {origin.queue}"))
+    if isinstance(message, HistoryEntry):
+        if message.leased_at is not None and message.outcome == "done":
+            found.append((message.leased_at, f"attempt {message.attempt} began"))
+        if message.outcome != "dead" or origin is None:
+            found.append((message.finished_at, message.outcome))
+    elif message is not None and message.leased_at is not None:
+        found.append((message.leased_at, f"attempt {message.attempt} began, and goes on"))
+    return sorted(found, key=itemgetter(0))
 
 
 def queue_of(caller: AuthorizedStore, request: Request) -> AsyncQueue:
