@@ -13,6 +13,10 @@ CHANNELS = st.sampled_from(["a", "a", "", "ü"])
 DELAYS = st.sampled_from([None, 0, 0, 0.5, 2])
 LEASES = st.sampled_from([None, 0.001, 1, 5])
 NOTES = st.sampled_from([None, None, Note("half", 0.5), Note(progress=1)])
+EXTENDS = st.tuples(LEASES, NOTES, st.just(False)) | st.tuples(
+    st.sampled_from([None, 0, 0.001, 1, 5]), NOTES, st.just(True)
+)
+"""The lease in seconds, a note, and whether it is exact."""
 # All buckets fill in the same time: how much of an old rate's debt stays is left to the store.
 RATES = st.sampled_from([Rate(1, 0.5), Rate(4, 1, 2), Rate(10, 1, 5)])
 POLICIES = st.builds(
@@ -61,16 +65,19 @@ def _possible(chosen: dict[str, Any]) -> dict[str, Any]:
     """
     way = chosen["on_exhausted"]
     if way in WITH_CHANNEL:
-        return {**chosen, "fifo": True, "ttl_seconds": None}
-    return {**chosen, "fifo": True} if way == "block" else chosen
+        return {**chosen, "fifo": True, "fifo_run": 1, "ttl_seconds": None}
+    fifo = chosen["fifo"] or way == "block"
+    return {**chosen, "fifo": fifo, "fifo_run": chosen["fifo_run"] if fifo else 1}
 
 
 GRAVES = st.sampled_from([None, "morgue"])
 """Where the dead go: a queue of the usual name, or of one that `life` makes of this word."""
+LABELS = st.sampled_from([None, None, {"team": "ü"}])
 LEVELS = st.sampled_from(["all", "all", "all", "hints", "off"])
 SETTINGS = st.fixed_dictionaries(
     {
         "fifo": st.sampled_from([False, False, False, True]),
+        "fifo_run": st.sampled_from([1, 1, 3]),
         "max_attempts": st.sampled_from([1, 2, 3, None]),
         "max_deliveries": st.sampled_from([None, None, None, 1, 3]),
         "queue_max_concurrency": st.sampled_from([None, None, None, 1, 2]),
@@ -91,6 +98,7 @@ SETTINGS = st.fixed_dictionaries(
         "dedup_scope": st.sampled_from(DEDUP_SCOPES),
         "dedup_window_seconds": st.sampled_from([1, 300]),
         "policy": DEFAULTS,
+        "labels": LABELS,
     }
 ).map(_possible)
 CHANGES = st.fixed_dictionaries(
@@ -109,6 +117,7 @@ CHANGES = st.fixed_dictionaries(
         "dead_letter": GRAVES,
         "events": LEVELS,
         "policy": DEFAULTS,
+        "labels": LABELS,
     },
 )
 PICKS = st.lists(st.integers(0, 30), min_size=1, max_size=3)
@@ -125,7 +134,7 @@ SETTLINGS = st.one_of(
         st.tuples(st.sampled_from([0, 0, 700]), st.sampled_from([None, b"s", b"t"])),
     ),
     st.tuples(st.just("release"), ONCE),
-    st.tuples(st.just("extend"), st.tuples(LEASES, NOTES)),
+    st.tuples(st.just("extend"), EXTENDS),
     st.tuples(st.just("forge"), st.integers(-1, 2)),
 )
 CLEARED = st.tuples(st.sampled_from(["done", "failed", "all"]), st.sampled_from([None, 1, 1, 3]))

@@ -296,11 +296,13 @@ class Life(ScheduleSteps, LooksBack):
         theirs = self.queue(name).release(receipts)
         self.agree([self.model.release(name, r) for r in receipts], theirs)
 
-    def extend(self, name: str, receipts: list[Receipt], how: tuple[float | None, Any]) -> None:
-        lease, note = how
+    def extend(
+        self, name: str, receipts: list[Receipt], how: tuple[float | None, Any, bool]
+    ) -> None:
+        lease, note, exact = how
         lease_ms = None if lease is None else round(lease * 1000)
-        theirs = self.queue(name).extend(receipts, lease_seconds=lease, note=note)
-        self.agree([self.model.extend(name, r, lease_ms, note) for r in receipts], theirs)
+        theirs = self.queue(name).extend(receipts, lease_seconds=lease, note=note, exact=exact)
+        self.agree([self.model.extend(name, r, lease_ms, note, exact) for r in receipts], theirs)
 
     # --- cancel and retry: of messages in any state, most of them gone in the end ---
 

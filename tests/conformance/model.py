@@ -8,6 +8,7 @@ here is quick or clever: every verb is read from the rules, one message at a tim
 import dataclasses
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 from typing import Any
 
 from tests.conformance.model_ends import Ends
@@ -98,7 +99,9 @@ class Model(Sends, Ends, Schedules):
             waiting, leased = self._waiting(queue, channel, now)
             policy, most = queue.policy(channel), 10**9
             if queue.settings.fifo:
-                waiting, most = waiting[:1], 1 - leased
+                waiting = [*takewhile(lambda m: m.at <= now, waiting)]
+                run = min(queue.settings.fifo_run, policy.max_concurrency or 10**9)
+                most = 0 if leased else run
             elif policy.max_concurrency is not None:
                 most = policy.max_concurrency - leased
             is_paused = policy.paused or (policy.paused_until or 0) > now
@@ -278,13 +281,14 @@ class Model(Sends, Ends, Schedules):
         return None
 
     def extend(
-        self, name: str, receipt: Receipt, lease_ms: int | None, note: Note | None
+        self, name: str, receipt: Receipt, lease_ms: int | None, note: Note | None, exact: bool
     ) -> Extended | LeaseLost:
         if isinstance(m := self._held(name, receipt), LeaseLost):
             return m
         if lease_ms is None:
             lease_ms = round(self.queues[name].settings.lease_seconds * 1000)
-        m.at = max(m.at, self.clock() + lease_ms)
+        until = self.clock() + lease_ms
+        m.at = until if exact else max(m.at, until)
         if note is not None:
             m.note = note
             self.queues[name].tell("noted", m)

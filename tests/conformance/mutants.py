@@ -189,12 +189,17 @@ class StateErasedOnDefer(Mutant):
 class ExtendShortens(Mutant):
     def extend(self, verb: v.Extend) -> Any:
         outcomes = self.store.run(verb)
-        if verb.lease_ms is not None:
+        if verb.lease_ms is not None and not verb.exact:
             statement = (
                 f"update turnabout_message set at = {self.clock() + verb.lease_ms} where id = ?"
             )
             self.on_each(statement, verb.receipts, outcomes)
         return outcomes
+
+
+class ExactNeverShortens(Mutant):
+    def extend(self, verb: v.Extend) -> Any:
+        return self.store.run(replace(verb, lease_ms=verb.lease_ms or 1, exact=False))
 
 
 class NoteForgotten(Mutant):

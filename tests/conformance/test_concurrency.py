@@ -3,7 +3,7 @@
 import pytest
 
 from tests.conformance.steps import counts, is_empty, one, sent, taken, texts
-from turnabout import Acked, Dead, LeaseLost, Policy, message
+from turnabout import Acked, Dead, LeaseLost, Policy, UsageError, message
 from turnabout.words.policy import NO_POLICY
 
 
@@ -278,6 +278,70 @@ def test_a_message_that_overtakes_waits_for_who_is_out(fifo):
     assert is_empty(fifo)
     got.ack()
     assert one(fifo).text() == "urgent"
+
+
+@pytest.fixture
+def runs(door):
+    return door.fresh(fifo=True, fifo_run=3, backoff_jitter=0.0)
+
+
+def test_a_run_of_a_fifo_channel_is_taken_at_once_and_waited_for(runs):
+    sent(runs, "1", "2", "3", "4", "5", channel="a")
+    first = runs.receive(10)
+    assert texts(first) == ["1", "2", "3"]
+    for got in first[::-1]:
+        assert is_empty(runs)
+        got.ack()
+    assert texts(runs.receive(10)) == ["4", "5"]
+
+
+def test_channels_share_a_batch_that_runs_fill(runs):
+    for channel in "abcd":
+        sent(runs, *(f"{channel}{n}" for n in "123"), channel=channel)
+    assert sorted(texts(runs.receive(4))) == ["a1", "b1", "c1", "d1"]
+    assert is_empty(runs)
+
+
+def test_what_comes_back_of_a_run_comes_first(runs, clock):
+    sent(runs, "1", "2", "3", "4", channel="a")
+    first, second, third = runs.receive(10)
+    second.fail()
+    third.ack()
+    assert is_empty(runs)
+    first.release()
+    assert texts(runs.receive(10)) == ["1"]
+    clock.advance(10)
+    assert is_empty(runs), "1 is out"
+
+
+def test_a_run_of_a_fifo_channel_ends_before_what_is_not_due(runs, clock):
+    sent(runs, "1", channel="a")
+    sent(runs, "2", channel="a", delay_seconds=10)
+    sent(runs, "3", channel="a")
+    (got,) = runs.receive(10)
+    assert got.text() == "1"
+    got.ack()
+    assert is_empty(runs)
+    clock.advance(10)
+    assert texts(runs.receive(10)) == ["2", "3"]
+
+
+def test_a_lost_lease_of_a_run_opens_the_channel_with_the_last_one(runs, clock):
+    sent(runs, "1", "2", channel="a")
+    first, _ = runs.receive(10, lease_seconds=5)
+    first.extend(lease_seconds=60)
+    clock.advance(6)
+    assert is_empty(runs)
+    first.ack()
+    assert texts(runs.receive(10)) == ["2"]
+
+
+def test_limits_hold_in_a_run(door, runs):
+    runs.channel("a").set_policy(Policy(max_concurrency=2))
+    sent(runs, "1", "2", "3", channel="a")
+    assert texts(runs.receive(10)) == ["1", "2"]
+    with pytest.raises(UsageError, match="fifo"):
+        door.fresh().update(fifo_run=2)
 
 
 def test_a_purged_head_lets_the_next_one_through(fifo):

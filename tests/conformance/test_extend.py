@@ -1,10 +1,15 @@
-"""extend: a heartbeat keeps a lease, and never makes one shorter."""
+"""extend: a heartbeat keeps a lease, and makes one shorter only if it is told to: `exact`."""
+
+import threading
+import time
 
 import pytest
 
-from tests.conformance.steps import is_empty, one, sent, taken
+from tests.conformance.steps import counts, grave_of, is_empty, one, sent, taken, texts
 from tests.support.each import each
-from turnabout import Acked, Extended, LeaseLost, Note, Receipt, UsageError
+from turnabout import Acked, Extended, LeaseLost, Note, Policy, Receipt, UsageError
+from turnabout.words import verbs as v
+from turnabout.words.verb import Change
 
 
 def test_a_lease_runs_anew_from_now(queue, clock):
@@ -78,6 +83,189 @@ def test_a_wrong_lease_is_refused(queue, seconds):
     sent(queue, "a")
     with pytest.raises(UsageError):
         one(queue).extend(lease_seconds=seconds)
+
+
+# --- exact ---
+
+
+@each("seconds", [3, 30])
+def test_exact_ends_the_lease_then_and_not_later(queue, clock, seconds):
+    got = taken(queue, "a", lease_seconds=10)
+    clock.advance(2)
+    until = clock.now + seconds * 1000
+    assert got.extend(lease_seconds=seconds, exact=True) == Extended(until)
+    assert queue.peek()[0].due_at == until
+    assert queue.receive().retry_after_seconds == seconds
+    clock.advance(ms=seconds * 1000 - 1)
+    assert is_empty(queue)
+    clock.advance(ms=1)
+    again = one(queue)
+    assert (again.attempt, again.crashes) == (2, 1)
+    assert got.extend(exact=True) == LeaseLost("leased")
+    again.ack()
+
+
+def test_exact_by_the_queue_s_lease_unless_one_is_named(door, clock):
+    queue = door.fresh(lease_seconds=7)
+    got = taken(queue, "a", lease_seconds=60)
+    assert got.extend(exact=True) == Extended(clock.now + 7_000)
+    assert got.extend(lease_seconds=1) == Extended(clock.now + 7_000), "not exact: as ever"
+
+
+def test_zero_seconds_end_the_lease_now_as_if_it_had_run_out(queue, clock):
+    queue.update(events="all")
+    cursor = queue.events_cursor()
+    got = taken(queue, "a", lease_seconds=60)
+    assert got.extend(lease_seconds=0, exact=True) == Extended(clock.now)
+    again = one(queue)
+    assert (again.id, again.attempt, again.failures, again.crashes) == (got.id, 2, 0, 1)
+    assert got.ack() == got.extend(lease_seconds=0, exact=True) == LeaseLost("leased")
+    told = [(e.kind, e.attempt) for e in queue.events(after=cursor, idle_seconds=0)]
+    assert told == [("created", 0), ("leased", 1), ("failed", 1), ("leased", 2)]
+
+
+def test_until_another_has_it_the_receipt_of_what_ended_now_counts(queue, clock):
+    got = taken(queue, "a", lease_seconds=60)
+    got.extend(lease_seconds=0, exact=True)
+    assert got.extend(lease_seconds=5) == Extended(clock.now + 5_000)
+    assert is_empty(queue)
+    got.extend(lease_seconds=0, exact=True)
+    assert got.ack() == Acked()
+    assert is_empty(queue)
+
+
+def test_what_ended_now_for_the_last_time_is_dead_or_cancelled(door):
+    queue = door.fresh(max_attempts=1)
+    got = taken(queue, "a")
+    got.extend(lease_seconds=0, exact=True)
+    assert is_empty(queue)
+    assert texts(grave_of(queue).receive()) == ["a"]
+    unwanted = taken(queue, "b")
+    queue.cancel([unwanted.id])
+    assert unwanted.extend(lease_seconds=0, exact=True).cancel_requested
+    assert is_empty(queue)
+    assert counts(queue).cancelled == 1
+
+
+def test_one_of_a_batch_ends_sooner_and_the_others_run_on(queue, clock):
+    sent(queue, *"abc")
+    a, b, c = queue.receive(3, lease_seconds=30)
+    assert b.extend(lease_seconds=5, exact=True) == Extended(clock.now + 5_000)
+    assert [p.due_at - clock.now for p in queue.peek()] == [30_000, 5_000, 30_000]
+    assert b.extend(lease_seconds=10) == Extended(clock.now + 10_000)
+    assert c.extend(lease_seconds=20, exact=True) == Extended(clock.now + 20_000)
+    clock.advance(10)
+    assert texts(queue.receive(3, lease_seconds=100)) == ["b"]
+    assert queue.receive().retry_after_seconds == 10
+    clock.advance(10)
+    assert texts(queue.receive(3, lease_seconds=100)) == ["c"]
+    assert (queue.stats().ran_out, queue.receive().retry_after_seconds) == (0, 10)
+    assert a.extend(lease_seconds=15) == Extended(clock.now + 15_000)
+    clock.advance(15)
+    assert texts(queue.receive(3)) == ["a"]
+
+
+def test_a_batch_that_was_shortened_in_parts_is_extended_as_a_whole(queue, clock):
+    sent(queue, *"abc")
+    a, b, c = queue.receive(3, lease_seconds=30)
+    b.extend(lease_seconds=5, exact=True)
+    c.extend(lease_seconds=60)
+    now = clock.now
+    assert queue.extend([a, b, c], lease_seconds=20) == (
+        *(Extended(now + 30_000), Extended(now + 20_000), Extended(now + 60_000)),
+    )
+    assert queue.receive().retry_after_seconds <= 20
+    assert queue.extend([a, b, c], lease_seconds=9, exact=True) == (Extended(now + 9_000),) * 3
+    clock.advance(9)
+    assert texts(queue.receive(3)) == ["a", "b", "c"]
+
+
+def test_what_is_settled_of_a_shortened_batch_holds_up_nothing(queue, clock):
+    sent(queue, *"ab")
+    a, b = queue.receive(2, lease_seconds=30)
+    a.extend(lease_seconds=1, exact=True)
+    assert a.ack() == Acked()
+    clock.advance(2)
+    assert is_empty(queue)
+    assert queue.receive().retry_after_seconds == 28
+    clock.advance(28)
+    assert one(queue).id == b.id
+
+
+@each("settings", [{"fifo": True}, {"policy": Policy(max_concurrency=1)}])
+def test_a_place_is_free_as_soon_as_the_lease_ends(door, clock, settings):
+    queue = door.fresh(**settings)
+    got = taken(queue, "a", channel="x", lease_seconds=60)
+    sent(queue, "b", channel="x")
+    assert queue.receive().retry_after_seconds == 60
+    got.extend(lease_seconds=4, exact=True)
+    assert queue.receive().retry_after_seconds == 4
+    clock.advance(4)
+    again = one(queue)
+    assert again.text() == "a"
+    again.extend(lease_seconds=0, exact=True)
+    (third,) = queue.receive(2)
+    assert (third.text(), third.attempt) == ("a", 3)
+
+
+@pytest.mark.driving
+def test_exact_extends_of_one_transaction_may_differ(door, queue, clock):
+    sent(queue, *"abc")
+    a, b, c = (m.receipt for m in queue.receive(3, lease_seconds=30))
+    answers = door.mq.store.run_transaction(
+        [
+            v.Extend(queue.name, (a,), 5_000, exact=True),
+            v.Extend(queue.name, (b, c), 6_000),
+            v.Extend(queue.name, (c,), 0, Note("over"), exact=True),
+        ]
+    )
+    until = [[one.lease_until - clock.now for one in answer] for answer in answers]
+    assert until == [[5_000], [30_000, 30_000], [0]]
+    assert texts(queue.receive(3)) == ["c"]
+    assert queue.receive().retry_after_seconds == 5
+
+
+@each("wrong", [{"lease_seconds": 0}, {"exact": 1}, {"exact": True, "lease_seconds": -0.001}])
+def test_what_is_not_exact_is_refused(queue, wrong):
+    got = taken(queue, "a")
+    with pytest.raises(UsageError):
+        got.extend(**wrong)
+    with pytest.raises(UsageError):
+        v.Extend(queue.name, (got.receipt,), 0)
+    got.ack()
+
+
+def test_receivers_that_wait_are_notified_of_an_exact_end_only():
+    receipts = (Receipt(1, 1),)
+    assert v.Extend("q", receipts, 5_000, exact=True).to_notify() == Change.READY
+    assert v.Extend("q", receipts, 5_000).to_notify() == Change.NOTHING
+    assert v.Extend("q", (), 5_000, exact=True).to_notify() == Change.NOTHING
+
+
+@pytest.mark.real_time
+@pytest.mark.needs("sharing")
+@each("seconds", [0, 0.4])
+def test_a_receive_that_waits_finds_what_ends_sooner(door, seconds):
+    """In a FIFO channel, from another connection."""
+    name = door.name_of_a_queue()
+    with door.open(real_time=True) as mq:
+        queue = mq.queue(name)
+        queue.create(fifo=True)
+        got = taken(queue, "a", lease_seconds=60)
+
+        def shorten():
+            time.sleep(0.3)
+            with door.open(real_time=True) as other:
+                other.queue(name).extend([got], lease_seconds=seconds, exact=True)
+
+        thread = threading.Thread(target=shorten)
+        began = time.monotonic()
+        thread.start()
+        batch = queue.receive(wait_seconds=20)
+        took = time.monotonic() - began
+        thread.join()
+    assert [m.attempt for m in batch] == [2]
+    assert 0.3 + seconds <= took < 10
 
 
 def test_what_a_worker_notes_is_shown_wherever_the_message_is(queue):

@@ -17,6 +17,7 @@ from turnabout import (
     Receipt,
     UsageError,
 )
+from turnabout.words import verbs as v
 
 SETTINGS = {
     "lease_seconds": 12.5,
@@ -28,6 +29,7 @@ SETTINGS = {
     "paused": True,
     "history_seconds": 60.0,
     "policy": Policy(max_concurrency=2, rate=Rate(3, 1.5, 2), max_size=4, weight=7),
+    "labels": {"team": "mail", "näme\n=": "", "z": "\x01\"'\\ 😀"},
 }
 
 
@@ -38,7 +40,7 @@ def test_a_queue_keeps_the_settings_it_was_made_with(door, clock):
     assert isinstance(outcome, Created)
     assert outcome.queue.name == queue.name
     assert outcome.queue.dead_letter == f"{queue.name}-dead"
-    assert outcome.queue.created_at == clock.now
+    assert outcome.queue.created_at == outcome.queue.modified_at == clock.now
     for settings in (outcome.queue.settings, queue.settings()):
         for name, value in SETTINGS.items():
             assert getattr(settings, name) == value, name
@@ -154,7 +156,7 @@ def test_queues_are_listed_by_name(door):
 # --- names ---
 
 
-@each("name", ["a", "A.b_c-9", "0", "x" * 64, "x" * 64 + "-dead"])
+@each("name", ["a", "A.b_c-9", "0", "x" * 80, "x" * 80 + "-dead"])
 @pytest.mark.driving
 def test_names_at_their_limits_are_taken(door, name):
     queue = door.mq.queue(name)
@@ -165,7 +167,7 @@ def test_names_at_their_limits_are_taken(door, name):
     "name",
     [
         "",
-        "x" * 65,
+        "x" * 81,
         ".a",
         "-a",
         "_a",
@@ -256,3 +258,64 @@ def test_a_dead_letter_queue_in_use_cannot_be_deleted(door):
 def test_a_missing_queue_is_said(door, verb):
     with pytest.raises(QueueNotFound, match="nosuch"):
         verb(door.mq.queue("nosuch"))
+
+
+def entry(queue):
+    return next(e for e in queue._store.run(v.QueueList()) if e.name == queue.name)
+
+
+@pytest.mark.driving
+def test_modified_at_is_the_last_change_of_the_settings(queue, clock):
+    made = clock.now
+    clock.advance(1)
+    assert queue.update(lease_seconds=7).lease_seconds == 7
+    changed = clock.now
+    clock.advance(1)
+    queue.update(lease_seconds=7)
+    assert (entry(queue).created_at, entry(queue).modified_at) == (made, changed), "it was so"
+    taken(queue, "a").ack()
+    sent(queue, "b")
+    queue.channel("c").set_policy(Policy(weight=2))
+    assert entry(queue).modified_at == changed, "no setting of the queue"
+    for act in (queue.pause, queue.resume, lambda: queue.update(labels={"a": "b"})):
+        clock.advance(1)
+        act()
+        assert entry(queue).modified_at == clock.now
+
+
+@pytest.mark.driving
+def test_labels_are_replaced_as_a_whole_and_read_by_nobody(queue, clock):
+    assert queue.settings().labels is None
+    assert queue.update(labels={"b": "2", "a": "1"}).labels == {"a": "1", "b": "2"}
+    clock.advance(1)
+    queue.update(labels={"a": "1", "b": "2"})
+    assert entry(queue).modified_at == clock.now - 1_000, "the same, in another order"
+    assert queue.update(max_attempts=3).labels == {"a": "1", "b": "2"}
+    assert queue.update(labels={"c": ""}).labels == {"c": ""}
+    assert queue.update(labels={}).labels is None
+    queue.update(labels={"a": "1"})
+    assert queue.update(labels=None).labels is None
+
+
+def test_labels_have_16_kib_of_json(queue):
+    most = {"n" * 255: "x" * (16_384 - 255 - 7)}
+    assert queue.update(labels=most).labels == most
+    wide = {"ü" * 255: "\x01" * 2_600}  # six bytes each
+    assert queue.update(labels=wide).labels == wide
+    with pytest.raises(TypeError):
+        queue.settings().labels["a"] = "b"
+
+
+@each(
+    "labels",
+    [
+        *([], "a=b", {"a": 1}, {1: "a"}, {"a": None}, {"": "a"}, {"n" * 256: ""}),
+        *({"a": "\0"}, {"\0": ""}, {"a": "\ud800"}, {"\ud800": ""}),
+        *({"n": "x" * (16_384 - 7)}, {"a": "\x01" * 2_800}, {str(n): "" for n in range(2_000)}),
+    ],
+)
+def test_wrong_labels_are_refused(queue, labels):
+    with pytest.raises(UsageError):
+        queue.update(labels=labels)
+    with pytest.raises(UsageError):
+        QueueSettings(labels=labels)

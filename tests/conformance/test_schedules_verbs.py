@@ -308,7 +308,7 @@ def test_wrong_schedules_are_refused(every, wrong):
         every(**wrong)
 
 
-@each("wrong", ["", "a b", "x" * 65, 5, None])
+@each("wrong", ["", "a b", "x" * 81, 5, None])
 def test_wrong_names_are_refused(queue, wrong):
     with pytest.raises(UsageError):
         Schedule(wrong, queue.name, message("x"), at=1)

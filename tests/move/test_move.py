@@ -180,15 +180,16 @@ def test_schedules_redrives_and_the_cursor_of_events_go_on(endpoints):
 def test_settings_and_counts_of_every_queue_are_the_same(endpoints):
     with opened(endpoints.source) as mq:
         mq.queue("a").create(lease_seconds=7, max_messages=9, ttl_seconds=60, dead_letter="grave")
-        mq.queue("b").create(paused=True, pause_reason="later", dedup_mode="latest")
+        mq.queue("b").create(paused=True, dedup_mode="latest", labels={"a": "ü"})
+        mq.queue("b").update(pause_reason="later")
         mq.queue("a").send("x")
         mq.queue("b").send("y", delay_seconds=60)
         before, stats = mq.queues(), mq.stats()
     endpoints.move()
     with opened(endpoints.target) as mq:
         after = mq.queues()
-        assert [(e.name, e.dead_letter, e.created_at) for e in after] == [
-            (e.name, e.dead_letter, e.created_at) for e in before
+        assert [(e.name, e.dead_letter, e.created_at, e.modified_at) for e in after] == [
+            (e.name, e.dead_letter, e.created_at, e.modified_at) for e in before
         ]
         for old, new in zip(before, after, strict=True):
             assert new.settings.changed({"dead_letter": old.settings.dead_letter}) == old.settings

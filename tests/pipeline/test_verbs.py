@@ -51,7 +51,7 @@ def whole(least, most):
     return [least, most], [least - 1, most + 1, True, None, "1", 1.0]
 
 
-NAMES = ["a", "a" * 64, "ns/a", "a-dead"], ["", "a" * 65, "/a", "a/b/c", "-a", "ü", None, 1]
+NAMES = ["a", "a" * 80, "ns/a", "a-dead"], ["", "a" * 81, "/a", "a/b/c", "-a", "ü", None, 1]
 TUPLES = [(), ("a",), ("a", "ns/a")], [["a"], ("a", "a"), ("",), (1,), "a", None]
 POSITIONS = ["", "1.1", "x" * limits.POSITION_BYTES_MAX]
 NO_POSITIONS = ["a\x00", "\ud800", None, 1, "x" * (limits.POSITION_BYTES_MAX + 1)]

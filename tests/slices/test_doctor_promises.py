@@ -104,7 +104,7 @@ ON_POSTGRES = {
     " limited, channel) select id, {now}, queue_id, priority, limited, channel"
     " from turnabout.ready where channel = 'd'",
     "one lease, by a second lease": "insert into turnabout.lease"
-    " select -id, until, leased_at, queue_id, ids, attempts from turnabout.lease",
+    " select -id, until, rest_until, leased_at, queue_id, ids, attempts from turnabout.lease",
     "keys": TWICE.format("dedup"),
     "endings": BROKEN["endings"].replace("where status = 2", "where channel = 'c'"),
     "order": LEASED.format("fifo"),

@@ -141,6 +141,7 @@ SPECIAL[Outgoing] = _delayed | plain(Outgoing, **_undedup, delay_ms=st.none())
 SPECIAL[QueueSettings] = plain(
     QueueSettings,
     fifo=st.just(True),
+    fifo_run=st.integers(1, 1_000),
     policy=_default_policy,
 )
 SPECIAL[Delivery] = plain(

@@ -223,17 +223,24 @@ class AsyncQueue(AsyncQueueAdmin):
         *,
         lease_seconds: float | None = None,
         note: Note | str | None = None,
+        exact: bool = False,
     ) -> tuple[o.ExtendOutcome, ...]:
-        """Keep these for longer, counted from now; a lease is never made shorter.
+        """Keep these for longer, counted from now; a lease is never made shorter, unless `exact`.
 
-        note: shown by peek, events and, once they have ended, history and endings.
+        note:  shown by peek, events and, once they have ended, history and endings.
+        exact: the leases end in exactly `lease_seconds`, also if they would have run longer. With
+               0 they end now, as if they had run out: receivers that wait are notified, the next
+               receive charges each a crash and may have it (or it is dead, by `max_attempts`), and
+               until then the receipt still counts. SQS calls this a visibility timeout of 0; to
+               give back uncharged, `release`.
 
         Outcomes per receipt, same order: Extended, which says whether a cancel was requested;
                                           LeaseLost.
         """
-        lease_ms = None if lease_seconds is None else limits.lease_ms(lease_seconds)
+        least = 0 if limits.flag(exact, "exact") else 0.001
+        lease_ms = None if lease_seconds is None else limits.lease_ms(lease_seconds, least=least)
         said = Note(note) if isinstance(note, str) else note
-        return await self._store.run(v.Extend(self.name, receipts_of(which), lease_ms, said))
+        return await self._store.run(v.Extend(self.name, receipts_of(which), lease_ms, said, exact))
 
     async def release(
         self, which: Iterable[AsyncMessage | Receipt]
@@ -388,14 +395,21 @@ class AsyncMessage(DeliveredMessage):
         return outcome
 
     async def extend(
-        self, *, lease_seconds: float | None = None, note: Note | str | None = None
+        self,
+        *,
+        lease_seconds: float | None = None,
+        note: Note | str | None = None,
+        exact: bool = False,
     ) -> o.ExtendOutcome:
         """Keep it for longer, counted from now, and note how far the work has come.
+
+        exact: the lease may get shorter, too, and with 0 seconds ends now, charged as a crash: see
+               the queue's `extend`. A worker's heartbeat makes it longer again.
 
         Outcomes: Extended, with `cancel_requested` if that was requested; LeaseLost.
         """
         (outcome,) = await self._queue.extend(
-            (self.receipt,), lease_seconds=lease_seconds, note=note
+            (self.receipt,), lease_seconds=lease_seconds, note=note, exact=exact
         )
         if isinstance(outcome, o.Extended):
             self._cancel_requested = outcome.cancel_requested

@@ -244,6 +244,8 @@ class QueueAdmin:
         """
         limits.whole(limit, "limit", 1, limits.PEEK_MESSAGES_MAX)
         share_order(sort)
+        if find is not None:
+            limits.utf8(find, "find")
         limits.whole(offset, "offset", 0, limits.INTEGER_MAX)
         window = limits.milliseconds(window_seconds, "window_seconds", limits.DELAY_SECONDS_MAX)
         verb = v.Fairness(self.name, window, sort, find, offset, limit)

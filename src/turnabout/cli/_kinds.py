@@ -83,6 +83,10 @@ def _header(text: str) -> tuple[str, str]:
     return name, value
 
 
+def _labels(text: str) -> dict[str, str]:
+    return dict(map(_header, text.split(",")))
+
+
 def _message_id(text: str) -> int:
     if text.isascii() and text.isdigit() and len(text) < 20 and 1 <= int(text) <= limits.ID_MAX:
         return int(text)
@@ -125,5 +129,6 @@ PER_SECOND = Kind("N/s", _per_second, "50 or 50/s", "number of messages per seco
 RATE = Kind("rate", _or_none(_rate), f"{_RATES}, or none")
 WHOLE_OR_NONE = Kind("number", _or_none(int), "a whole number, or none")
 HEADER = Kind("name=value", _header, "NAME=VALUE", "header")
+LABELS = Kind("labels", _or_none(_labels), "NAME=TEXT,NAME=TEXT, or none")
 MESSAGE_ID = Kind("id", _message_id, "a number such as 4711")
 QUEUE = QueueName()

@@ -9,7 +9,7 @@ import click
 
 from turnabout.cli import _show
 from turnabout.cli._declare import option, options
-from turnabout.cli._kinds import DURATION, DURATION_OR_NONE, NONE, RATE, WHOLE_OR_NONE
+from turnabout.cli._kinds import DURATION, DURATION_OR_NONE, LABELS, NONE, RATE, WHOLE_OR_NONE
 from turnabout.words.entities import QueueEntry
 from turnabout.words.policy import (
     DEDUP_MODES,
@@ -21,6 +21,11 @@ from turnabout.words.policy import (
 )
 
 Row = tuple[str, Any, str, Callable[[Any], str]]
+
+
+def labels(value: Mapping[str, str]) -> str:
+    """Labels as they are typed."""
+    return _show.clean(",".join(f"{name}={text}" for name, text in value.items()))
 
 
 def rate(value: Rate) -> str:
@@ -63,6 +68,8 @@ SETTINGS: tuple[Row, ...] = (
     ("history_failed_seconds", DURATION_OR_NONE, "The same for those not done.", _show.duration),
     ("history_payload", ..., "Keep their payloads, too.", _show.yes),
     ("events", EVENT_LEVELS, "What is told of each message, for readers of events.", str),
+    ("fifo_run", int, "Messages of a FIFO channel that one receive may take.", str),
+    ("labels", LABELS, "Texts that are kept and shown, such as team=mail,env=prod.", labels),
 )
 """Fields of a queue, in the same way."""
 
@@ -122,6 +129,8 @@ _QUEUE: _show.Columns = (
     *((_name(field), f"settings.{field}", how) for field, _, _, how in SETTINGS),
     ("fifo", "settings.fifo", _show.yes),
     ("paused", "settings", _paused),
+    ("created", "created_at", _show.clock_time),
+    ("modified", "modified_at", _show.clock_time),
 )
 
 

@@ -243,15 +243,18 @@ def _name(request: Request) -> str:
 
 
 def _shown(entry: QueueEntry) -> dict[str, object]:
-    """A queue as hq tells it: whole numbers, -1 for no limit; it keeps no time of its changes."""
-    made = answers.moment(entry.created_at).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+    """A queue as hq tells it: whole numbers, -1 for no limit."""
+    made, changed = [
+        answers.moment(at).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+        for at in (entry.created_at, entry.modified_at)
+    ]
     attempts = entry.settings.max_attempts
     return {
         "name": entry.name,
         "max_attempts": -1 if attempts is None else attempts,
         "visibility_timeout_seconds": ceil(entry.settings.lease_seconds),
         "inserted_at": made,
-        "updated_at": made,
+        "updated_at": changed,
     }
 
 

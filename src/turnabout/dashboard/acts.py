@@ -226,7 +226,7 @@ async def configure(act: Act) -> Done:
     changes = {
         name: value
         for name, old in settings_rows(entry.settings).items()
-        if name in act.fields and (value := _setting(act, name, old)) != old
+        if name in act.fields and name != "labels" and (value := _setting(act, name, old)) != old
     }
     if not changes:
         return "Nothing was different.", None

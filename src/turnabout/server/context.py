@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from starlette.requests import Request
 
 from turnabout.server.auth.authorized_store import AuthorizedStore, Services
+from turnabout.server.auth.rights import Rights
 from turnabout.server.counts import ServerCounts
 from turnabout.server.http.exchange import BELONGS
 from turnabout.server.options import ServerOptions
@@ -41,7 +42,11 @@ class ServerContext(Services):
 
     async def caller(self, request: Request) -> AuthorizedStore:
         """The store that this request's verbs run on. Raises: Unauthorized, TooManyRequests."""
-        caller = AuthorizedStore(self, await self.authenticator.authenticate(request.scope))
+        return self.admit(request, await self.authenticator.authenticate(request.scope))
+
+    def admit(self, request: Request, rights: Rights) -> AuthorizedStore:
+        """The store of a caller with these rights, who is noted for the log and for limits."""
+        caller = AuthorizedStore(self, rights)
         request.state.caller = caller  # for the log
         belongs: Callable[[str], None] | None = request.scope.get("extensions", {}).get(BELONGS)
         if belongs is not None:

@@ -66,6 +66,7 @@ class ServerOptions:
     )
     tls_key: str | None = option(None, "Its key (PEM), if not in that file.", metavar="FILE")
     dashboard: bool = option(default=True, text="Serve the dashboard.")
+    sqs_root: bool = option(default=False, text="Serve the SQS API at the root, too, besides /sqs.")
     metrics_public: bool = option(
         default=False, text="Serve /metrics, and the details of /healthz, without a token."
     )

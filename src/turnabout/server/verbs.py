@@ -9,9 +9,11 @@ Instants are milliseconds since 1970.
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
 import re
 import secrets
+from base64 import urlsafe_b64encode
 from collections.abc import Iterable
 from contextlib import suppress
 from fnmatch import fnmatchcase
@@ -28,6 +30,8 @@ from turnabout.words.value import Value
 Verb = v.Verb
 
 LABEL_CHARS_MAX = 64
+SIGN = "sign"
+"""The scope of tokens that may sign requests, as SQS's clients do, instead of being shown."""
 WEIGHT_MAX = 1_000
 SCOPES_MAX = 32
 _PATTERN = re.compile(r"[A-Za-z0-9_.*-]{1,128}")
@@ -40,14 +44,16 @@ class Scope(Value):
     """A kind of verbs (`produce`, `consume`, `operate`) or one verb, and the queues it is for.
 
     In text `consume:emails`, `send:report-*`, `operate:*`; `*` stands for any characters.
-    `totals:*` is for a server's metrics, which show the queues of all namespaces.
+    `totals:*` is for a server's metrics, which show the queues of all namespaces; `sign:*` lets the
+    token sign requests.
     """
 
     verbs: str
     queues: str = "*"
 
     def __post_init__(self) -> None:
-        if self.verbs not in v.KINDS and self.verbs not in v.VERBS and self.verbs != Totals.name:
+        others = (Totals.name, SIGN)
+        if self.verbs not in v.KINDS and self.verbs not in v.VERBS and self.verbs not in others:
             raise UsageError(
                 f"{limits.shown(self.verbs)} is neither a kind of verbs nor a verb: "
                 f"use {', '.join(v.KINDS)}, or a verb such as send or peek"
@@ -277,6 +283,14 @@ def parse_token(text: str) -> tuple[str, bytes] | None:
     if not text.startswith(TOKEN_PREFIX) or not _ID.fullmatch(head) or not secret:
         return None
     return head, digest(secret)
+
+
+def signing_secret(token_digest: bytes) -> str:
+    """The secret that a token signs requests with. The server has to know it, and keeps digests
+    only: so it is derived from that. Who can read the table of tokens can sign by those that may.
+    """
+    made = hmac.digest(token_digest, b"turnabout: signatures of requests", "sha256")
+    return urlsafe_b64encode(made).decode().rstrip("=")
 
 
 def digest(secret: str) -> bytes:

@@ -44,7 +44,7 @@ RANGES: Mapping[str, Meta] = {
     "Shard.index": Meta(ge=0, le=1_023),
     "Shard.count": Meta(ge=1, le=1_024),
     "Turn.served": Meta(ge=0, le=limits.ID_MAX),
-    "Extend.lease_ms": _LEASE,
+    "Extend.lease_ms": Meta(ge=0, le=limits.LEASE_SECONDS_MAX),
     "Note.progress": Meta(ge=0, le=1),
     "Deferral.delay_ms": _DELAY,
     "Failure.delay_ms": _DELAY,
@@ -113,6 +113,7 @@ CHECKS: Mapping[str, Callable[[object], Any]] = {
     "channel": limits.channel_name,
     "error": _text,
     "cursor": _text,
+    "find": _text,
     "worker": limits.worker_text,
     "after": _text,
 }

@@ -351,6 +351,8 @@ class QueueEntry(Value):
     settings: QueueSettings
     dead_letter: QueueName | None
     created_at: int
+    modified_at: int
+    """The last change of its settings, or when it was made; a time like `created_at`."""
 
 
 class ChannelPolicy(Value):

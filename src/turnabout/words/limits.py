@@ -6,6 +6,7 @@ A check returns the value in the form that stores keep (bytes, integer milliseco
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +14,7 @@ from typing import cast
 
 from turnabout.words.errors import UsageError
 
-NAME_CHARS_MAX = 64
+NAME_CHARS_MAX = 80
 CHANNEL_BYTES_MAX = 255
 PAYLOAD_BYTES_MAX = 1024 * 1024
 """Unless `connect(max_payload_bytes=…)` says otherwise."""
@@ -28,6 +29,8 @@ ERRORS_MAX = 10
 RESULT_BYTES_MAX = 1024 * 1024
 DEDUP_KEY_BYTES_MAX = 255
 REASON_CHARS_MAX = 1024
+LABELS_BYTES_MAX = 16 * 1024
+LABEL_NAME_CHARS_MAX = 255
 NOTE_CHARS_MAX = 1024
 WORKER_BYTES_MAX = 255
 OWNER_CHARS_MAX = 255
@@ -294,9 +297,9 @@ def instant(value: object, what: str) -> int:
     return whole(value, what, 0, FOREVER_MS)
 
 
-def lease_ms(seconds: object) -> int:
+def lease_ms(seconds: object, *, least: float = 0.001) -> int:
     """Milliseconds of a lease: a millisecond to seven days."""
-    return milliseconds(seconds, "lease_seconds", LEASE_SECONDS_MAX, least=0.001)
+    return milliseconds(seconds, "lease_seconds", LEASE_SECONDS_MAX, least=least)
 
 
 def delay_ms(seconds: object) -> int:
@@ -341,6 +344,27 @@ def reason(text: object) -> str | None:
     if len(text) > REASON_CHARS_MAX:
         raise UsageError(f"a reason has at most {REASON_CHARS_MAX:,} characters, not {len(text):,}")
     return text
+
+
+def labels(given: object) -> str | None:
+    """Labels as the JSON that is kept, of at most 16 KiB: texts by names of 1 to 255 characters.
+    None: there are none.
+    """
+    if not isinstance(given, Mapping):
+        raise UsageError(f"labels are a mapping of str to str, not {type(given).__name__}")
+    texts = cast("Mapping[str, str]", given)
+    for name, text in texts.items():
+        utf8(text, "a label")
+        if not (utf8(name, "a label's name") and len(name) <= LABEL_NAME_CHARS_MAX):
+            raise UsageError(
+                f"a label's name has 1 to {LABEL_NAME_CHARS_MAX} characters, not {len(name):,}"
+            )
+    kept = json.dumps(dict(texts), ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    if (size := len(kept.encode())) > LABELS_BYTES_MAX:
+        raise UsageError(
+            f"a queue's labels have at most {LABELS_BYTES_MAX:,} bytes in JSON, not {size:,}"
+        )
+    return kept if texts else None
 
 
 def owner(text: object) -> str:

@@ -15,7 +15,7 @@ NO_NAMESPACE = ""
 
 
 def namespace_name(name: object) -> str:
-    """Check a namespace's name: 1 to 64 letters, digits, `_`, `.` and `-`."""
+    """Check a namespace's name: 1 to 80 letters, digits, `_`, `.` and `-`."""
     return limits.plain_name(name, "namespace")
 
 

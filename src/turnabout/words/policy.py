@@ -6,12 +6,14 @@ policy and its queue's default combine, and how long a retry waits, is decided h
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Literal, TypeVar, cast, get_args
 
 from turnabout.words import limits
 from turnabout.words.errors import UsageError
-from turnabout.words.value import Value, replace
+from turnabout.words.value import Value, force_setattr, replace
 from turnabout.words.verb import QueueName
 
 RATE_PERIOD_SECONDS_MAX = 86_400.0
@@ -117,6 +119,8 @@ class QueueSettings(Value):
     backoff_jitter       0 to 1: that share of the wait is random, so that retries spread out
     delay_seconds        delay of messages that name none
     fifo                 one message of a channel at a time, a retried one first; set at creation
+    fifo_run             with `fifo`: messages of a channel, next to each other, that one receive
+                         may take; the channel then waits until all of them are settled
     paused               `receive` hands out nothing; sends are still taken
     pause_reason         why; shown to people
     on_exhausted         what to do with a message without attempts left: `dead_letter`, `drop`,
@@ -135,6 +139,8 @@ class QueueSettings(Value):
     history_payload      whether these rows keep the payload and headers
     events               `off`, `hints` or `all`
     policy               the default policy of every channel in the queue
+    labels               texts by name, kept and shown but not read, up to 16 KiB as JSON; a change
+                         replaces all of them. None: there are none
     """
 
     lease_seconds: float = 30.0
@@ -145,6 +151,7 @@ class QueueSettings(Value):
     backoff_jitter: float = 0.1
     delay_seconds: float = 0.0
     fifo: bool = False
+    fifo_run: int = 1
     paused: bool = False
     pause_reason: str | None = None
     on_exhausted: OnExhausted = "dead_letter"
@@ -161,6 +168,7 @@ class QueueSettings(Value):
     history_payload: bool = False
     events: EventLevel = "off"
     policy: Policy = NO_POLICY
+    labels: Mapping[str, str] | None = None
 
     def __post_init__(self) -> None:
         limits.lease_ms(self.lease_seconds)
@@ -184,6 +192,7 @@ class QueueSettings(Value):
         limits.reason(self.pause_reason)
         limits.milliseconds(self.backoff_jitter, "backoff_jitter", 1.0)
         limits.flag(self.fifo, "fifo")
+        limits.whole(self.fifo_run, "fifo_run", 1, limits.RECEIVE_MESSAGES_MAX)
         limits.flag(self.paused, "paused")
         if self.dead_letter is not None:
             limits.queue_name(self.dead_letter)
@@ -192,8 +201,13 @@ class QueueSettings(Value):
             _is_a(Rate, "queue_rate", self.queue_rate)
         if self.on_exhausted == "block" and not self.fifo:
             raise UsageError("on_exhausted='block' needs fifo=True: no other order is kept by it")
+        if self.fifo_run > 1 and not self.fifo:
+            raise UsageError("fifo_run above 1 needs fifo=True")
         if pause_row(self.policy) != pause_row(NO_POLICY):
             raise UsageError("a default policy cannot be paused: pause the queue (paused=True)")
+        if self.labels is not None:
+            any_ = limits.labels(self.labels) is not None
+            force_setattr(self, "labels", MappingProxyType(dict(self.labels)) if any_ else None)
 
     def changed(self, changes: Mapping[str, Any]) -> QueueSettings:
         """Return the settings with some fields replaced; unknown fields are refused by name.
@@ -281,6 +295,8 @@ def _kept(name: str, value: Any) -> Any:
     """A setting as its column has it."""
     if name == "backoff_jitter":
         return round(value * 100)
+    if name == "labels":
+        return None if value is None else limits.labels(value)
     return _ms(value) if name.endswith("_seconds") and value is not None else value
 
 
@@ -290,6 +306,8 @@ def _set(name: str, kept: Any) -> Any:
         return None
     if name == "backoff_jitter":
         return kept / 100
+    if name == "labels":
+        return json.loads(kept)
     if name.endswith("_seconds"):
         return kept / 1000
     return bool(kept) if name in _FLAGS else kept

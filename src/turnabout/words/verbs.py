@@ -1,8 +1,7 @@
 """The vocabulary: every request that a store can carry out, said once.
 
 A verb is a frozen value: its fields are the arguments, its type parameter is the answer. A store
-runs a verb in one transaction. `VOCABULARY` lists them all; the stores, the doors and the tests
-are checked against it. Many is the only form here. What the class variables say is in `verb`.
+runs it in one transaction. `VOCABULARY` lists them all: stores, doors and tests are checked by it.
 """
 
 from __future__ import annotations
@@ -29,6 +28,7 @@ from turnabout.words.entities import (
     State,
     Turn,
 )
+from turnabout.words.errors import UsageError
 from turnabout.words.fairness import FairShares, ShareOrder
 from turnabout.words.policy import Policy, QueueSettings
 from turnabout.words.records import (
@@ -92,7 +92,6 @@ class Receive(Verb[o.Received]):
     turn: Turn = FIRST_TURN
     acks: tuple[Receipt, ...] = ()
     results: tuple[Result | None, ...] = ()
-    """One for each receipt, or none at all."""
 
     def __post_init__(self) -> None:
         if self.results:
@@ -142,7 +141,7 @@ class Fail(Verb[tuple[o.FailOutcome, ...]]):
 
 
 class Extend(Verb[tuple[o.ExtendOutcome, ...]]):
-    """Extend leases to `lease_ms` from now; never shorten them. A note stays until the next one."""
+    """Extend leases to `lease_ms` from now; only `exact` shortens. A note stays until the next."""
 
     scope = "consume"
     items = RECEIPTS
@@ -151,6 +150,16 @@ class Extend(Verb[tuple[o.ExtendOutcome, ...]]):
     receipts: tuple[Receipt, ...]
     lease_ms: int | None = None
     note: Note | None = None
+    exact: bool = False
+    """End them then even if they would run longer; 0 ends them now, as if they had run out."""
+
+    def __post_init__(self) -> None:
+        if self.lease_ms == 0 and not self.exact:
+            raise UsageError("a lease of 0 seconds ends now, which needs exact=True")
+
+    def to_notify(self) -> Change:
+        """Receivers that wait may have it sooner than they expect."""
+        return Change.READY if self.exact and self.receipts else Change.NOTHING
 
 
 class Release(Verb[tuple[o.ReleaseOutcome, ...]]):
@@ -233,10 +242,6 @@ class Fairness(Verb[FairShares]):
     """Only channels with this in their names, whatever the case of letters."""
     offset: int = 0
     limit: int = 20
-
-    def __post_init__(self) -> None:
-        if self.find is not None:
-            limits.utf8(self.find, "find")
 
 
 class WorkerReport(Verb[None]):
@@ -323,7 +328,7 @@ class RedriveStart(Verb[Redrive]):
     max_redrives: int = 3
     dry_run: bool = False
     started_by: str | None = None
-    """The starter, for the record; a server names the token, PostgreSQL the role."""
+    """The starter; a server names the token, PostgreSQL the role."""
 
 
 class RedriveStep(Verb[Redrive]):
@@ -393,10 +398,7 @@ class QueueDelete(Verb[o.Deleted]):
 
 
 class PolicySet(Verb[Policy]):
-    """Change some fields of a channel's policy, or with `replace` all of them; or pause it.
-
-    Holds for every lease granted after it. The answer is the channel's own policy from now on.
-    """
+    """Change some fields of a channel's policy, or with `replace` all; or pause it."""
 
     joins = True
     notifies = Change.ANY
@@ -464,8 +466,8 @@ class ScheduleList(Verb[tuple[ScheduleEntry, ...]]):
 
 
 class ScheduleFire(Verb[o.FireOutcome]):
-    """Fire a schedule if its next due time still is `due_at`: send its message, unless `skip`, a
-    forbidden overlap, or one sent for that time already; set the next due time.
+    """Fire a schedule, if it still is due at `due_at`: send its message, unless `skip`, a forbidden
+    overlap, or one sent for that time already; set the next due time.
     """
 
     schedule: ScheduleName
@@ -477,9 +479,7 @@ class ScheduleFire(Verb[o.FireOutcome]):
 
 
 class Maintain(Verb[None]):
-    """Do a bounded share of housekeeping: make ready what is due, charge leases that ran out, sweep
-    what is old, fold counters, end what has expired, take a step of each redrive.
-    """
+    """Do a bounded share of upkeep: what is due, ran out, has expired or is old; redrives."""
 
     scope = "consume"
     queue: QueueName

@@ -154,7 +154,7 @@ def _sink(options: Options, schema: StructType) -> Sink:
 
 
 def _checked(name: str, what: str) -> str:
-    """A name with room for what is added to it: the database keeps 64 characters."""
+    """A name with room for what is added to it: the database keeps 80 characters."""
     try:
         limits.plain_name(name)
         fits = len(name) <= _NAME_CHARS

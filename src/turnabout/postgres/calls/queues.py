@@ -35,14 +35,16 @@ from turnabout.words.policy import (
 )
 from turnabout.words.workers import entries_of, kept_state
 
-_ENTRY = f"name, dead_letter, created_at, {', '.join(SETTINGS_COLUMNS)}"
+_ENTRY = f"name, dead_letter, created_at, modified_at, {', '.join(SETTINGS_COLUMNS)}"
 
 
-def _entry(name: str, dead_letter: str | None, created_at: int, *settings: Any) -> QueueEntry:
+def _entry(
+    name: str, dead_letter: str | None, created_at: int, modified_at: int, *settings: Any
+) -> QueueEntry:
     columns = dict(zip(SETTINGS_COLUMNS, settings, strict=True))
     if columns["dead_letter"] == name + DEAD_SUFFIX:
         columns["dead_letter"] = None  # as it is unless somebody names another
-    return QueueEntry(name, settings_of(columns), dead_letter, created_at)
+    return QueueEntry(name, settings_of(columns), dead_letter, created_at, modified_at)
 
 
 def _created(is_new: object, *row: Any) -> Created | AlreadyExists:

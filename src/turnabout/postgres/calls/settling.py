@@ -155,7 +155,15 @@ def _fail_parameters(verb: v.Fail, now: Now) -> Sequence[Any]:
 def _extend_parameters(verb: v.Extend, now: Now) -> Sequence[Any]:
     receipts = verb.receipts
     named = (_ids(receipts), _attempts(receipts))
-    return verb.queue, *named, verb.lease_ms, now, _leases(receipts), kept_note(verb.note)
+    return (
+        verb.queue,
+        *named,
+        verb.lease_ms,
+        now,
+        _leases(receipts),
+        kept_note(verb.note),
+        verb.exact,
+    )
 
 
 def _deferred(at: int, now: Any, what: str | None) -> DeferOutcome:
@@ -219,7 +227,8 @@ CALLS: dict[type[Any], Call] = {
     ),
     v.Extend: call(
         "select * from turnabout.extend($queue::text, $ids::bigint[], $attempts::int[],"
-        " $lease_ms::bigint, $now::bigint, $leases::bigint[], $note::text)",
+        " $lease_ms::bigint, $now::bigint, $leases::bigint[], $note::text,"
+        " $exact::boolean)",
         in_order(_extended),
         _extend_parameters,
         repeatable=True,

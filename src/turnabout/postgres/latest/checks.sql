@@ -11,9 +11,9 @@ begin
             using errcode = '22023';
     elsif exists (
         select from unnest(string_to_array(queue, '/')) part
-        where length(regexp_replace(part, '-dead$', '')) > 64
+        where length(regexp_replace(part, '-dead$', '')) > 80
     ) then
-        raise exception 'a queue''s name has at most 64 characters, not %', length(queue)
+        raise exception 'a queue''s name has at most 80 characters, not %', length(queue)
             using errcode = '22023';
     elsif payload is null then
         raise exception 'a message needs a payload, not null' using errcode = '22023';

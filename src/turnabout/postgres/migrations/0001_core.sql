@@ -51,6 +51,14 @@ create domain turnabout.headers as text constraint headers_are_a_json_object_of_
     )
 );
 
+-- The same of a queue's labels: 16 KiB of JSON, names of 1 to 255 characters.
+create domain turnabout.labels as text constraint labels_are_a_json_object_of_texts check (
+    octet_length(value) <= 16384
+    and jsonb_path_match(value::jsonb, 'strict $.type() == "object"
+        && !exists($.keyvalue() ? (!(@.key like_regex "^.{1,255}$" flag "s")
+            || @.value.type() != "string"))')
+);
+
 create domain turnabout.delay as bigint constraint a_delay_is_0_to_366_days
     check (value between 0 and 31622400000);
 
@@ -63,6 +71,8 @@ create domain turnabout.span as bigint constraint a_span_is_1_ms_to_366_days
 
 create domain turnabout.lease_time as bigint constraint a_lease_is_1_ms_to_7_days
     check (value between 1 and 604800000);
+create domain turnabout.rest_of_lease as bigint constraint a_lease_ends_in_0_ms_to_7_days
+    check (value between 0 and 604800000);
 
 -- (None is a look for what time has brought; an epoch of the pipeline's is one receive of more.)
 create domain turnabout.batch as int constraint a_batch_is_at_most_1000_messages check (
@@ -138,6 +148,7 @@ create table turnabout.queue (
     delay_ms bigint not null check (delay_ms between 0 and 31622400000),
     ttl_ms bigint check (ttl_ms between 1 and 31622400000),
     fifo boolean not null,
+    fifo_run int not null check (fifo_run between 1 and 1000),
     on_exhausted text not null default 'dead_letter'
         check (on_exhausted in ('dead_letter', 'drop', 'block', 'dead_letter_channel')),
     paused boolean not null,
@@ -166,7 +177,9 @@ create table turnabout.queue (
     rate_interval_us bigint check (rate_interval_us > 0),
     max_size int check (max_size > 0),
     weight int check (weight between 1 and 1000),
+    labels turnabout.labels,  -- as JSON; null: none
     created_at bigint not null,
+    modified_at bigint not null,
     -- receive looks for what is due after this; above 0 only while dead entries are in its way
     timers_since bigint not null default 0,
     -- every channel of this queue has a row in channel, made when it is first needed
@@ -266,9 +279,12 @@ create index scheduled_expiry on turnabout.scheduled (queue_id, expires_at)
 -- A message is leased by it while its attempt is one less than the one here.
 create sequence turnabout.lease_number;
 
+-- until: the first of its messages' ends. rest_until: the end of those that have none of their own
+-- (null: until).
 create unlogged table turnabout.lease (
     id bigint primary key,
     until bigint not null,
+    rest_until bigint,
     leased_at bigint not null,
     queue_id int not null,
     ids bigint[] not null,
@@ -280,7 +296,7 @@ create unlogged table turnabout.lease (
 
 create index lease_due on turnabout.lease (queue_id, until);
 
--- Messages whose leases run longer than that of the rest of their receive.
+-- Messages whose leases end later, or sooner, than those of the rest of their receive.
 create unlogged table turnabout.extension (
     id bigint primary key,
     lease bigint not null,

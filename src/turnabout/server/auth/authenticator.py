@@ -21,6 +21,7 @@ from turnabout.server.auth.rights import Rights
 from turnabout.server.options import ServerOptions, is_loopback
 from turnabout.server.tenants.quotas import Bucket, Quotas
 from turnabout.server.verbs import (
+    SIGN,
     FoundToken,
     TokenCreate,
     TokenFind,
@@ -146,6 +147,24 @@ class Authenticator:
             known = await self._find(token.id)
         if known is None:
             raise Unauthorized(REFUSED)
+
+    async def signer(self, id_: str, scope: Scope) -> tuple[Rights, bytes] | None:
+        """The rights and the digest of a token that may sign requests, by its id; None: there is no
+        such token. The caller has to check the signature, then `count` the request.
+
+        Raises: TooManyRequests, and as `AsyncStore.run`.
+        """
+        if parse_token(f"{TOKEN_PREFIX}{id_}_x") is None:
+            return None
+        known = self._known.get(id_)
+        if known is None or known.until <= self._clock():
+            known = await self._find(id_, (scope.get("client") or ("",))[0])
+        may = known is not None and any(one.verbs == SIGN for one in known.rights.scopes or ())
+        return (known.rights, known.digest) if known is not None and may else None
+
+    def count(self, rights: Rights) -> None:
+        """Count a request of the namespace. Raises: TooManyRequests."""
+        self.quotas.request(rights.namespace)
 
     # --- with a token -----------------------------------------------------------------------------
 

@@ -76,6 +76,7 @@ def token() -> None:
     "turnabout token create acme --label website --scope produce:emails",
     "turnabout token create acme --scope 'consume:report-*' --scope peek --expires 30d",
     "turnabout token create acme --label admin --scope operate",
+    "turnabout token create acme --scope produce --scope consume --scope sign  # for SQS's clients",
     "export TURNABOUT_TOKEN=$(turnabout token create acme)",
     json='{"token": "tbt_…", "id", …}: the token, and what `list` shows of it',
 )
@@ -108,7 +109,9 @@ def create(
         unseen = _unseen(turnabout.store.run(QueueList(namespace=NO_NAMESPACE)), verb.namespace)
         made = _shown(turnabout.store.run(verb))
     text = c.token_text(token_id, secret)
-    app.say(made, text, token=text)
+    signs = any(scope.verbs == c.SIGN for scope in allowed)
+    more = {"secret_access_key": c.signing_secret(digest)} if signs else {}
+    app.say(made, text, token=text, **more)
     if not app.as_json:
         ends = "until it is revoked"
         if made.expires_at is not None:
@@ -117,6 +120,11 @@ def create(
             f"For {shown_namespace(made.namespace)}: {', '.join(made.scopes)}; {ends}. "
             f"It is shown this once. To end it: turnabout token revoke {made.id}{unseen}"
         )
+        for key in more.values():
+            _show.note(
+                "For clients of SQS:\n"
+                f"export AWS_ACCESS_KEY_ID={made.id}\nexport AWS_SECRET_ACCESS_KEY={key}"
+            )
 
 
 def _unseen(without: Sequence[QueueEntry], namespace: str) -> str:

@@ -6,7 +6,7 @@ messages stay leased until their leases run out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -20,7 +20,8 @@ from turnabout.words.verbs import Release
 
 LARGE_BYTES = 64 * 1024
 """A larger answer is written piece by piece, its end when the system has taken the rest of it."""
-_JSON = (b"content-type", b"application/json")
+Headers = Sequence[tuple[bytes, bytes]]
+_JSON: Headers = ((b"content-type", b"application/json"),)
 
 
 async def deliver(
@@ -29,14 +30,16 @@ async def deliver(
     queue: str,
     received: Received,
     pieces: Iterable[bytes],
+    *,
+    headers: Headers = _JSON,
 ) -> None:
     """Answer with these messages; release them if the client is seen to have gone.
 
     They are not charged, as no receiver has seen them. `pieces`: parts of the body.
     """
     if not received.deliveries:
-        await answer(request, b"".join(pieces))
-    elif not await _answer_if_there(request, caller, received.size, pieces):
+        await answer(request, b"".join(pieces), headers=headers)
+    elif not await _answer_if_there(request, caller, received.size, pieces, headers):
         await _give_back(caller, queue, received)
 
 
@@ -44,19 +47,28 @@ class DeliveryResponse(Response):
     """The same as a response, of an API that answers with such."""
 
     def __init__(
-        self, caller: AuthorizedStore, queue: str, received: Received, pieces: Iterable[bytes]
+        self,
+        caller: AuthorizedStore,
+        queue: str,
+        received: Received,
+        pieces: Iterable[bytes],
+        *,
+        headers: Headers = _JSON,
     ) -> None:
         super().__init__()
         self._what = caller, queue, received, pieces
+        self._headers = headers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Write the answer."""
-        await deliver(Request(scope, receive, send), *self._what)
+        await deliver(Request(scope, receive, send), *self._what, headers=self._headers)
 
 
-async def answer(request: Request, body: bytes, status: int = 200) -> None:
-    """Answer with JSON."""
-    await _start(request, body, status)
+async def answer(
+    request: Request, body: bytes, status: int = 200, *, headers: Headers = _JSON
+) -> None:
+    """Answer with JSON, unless the headers say else."""
+    await _start(request, body, status, headers)
     await request._send({"type": "http.response.body", "body": body})
 
 
@@ -67,15 +79,19 @@ async def has_gone(request: Request) -> bool:
 
 
 async def answer_in_pieces(
-    request: Request, caller: AuthorizedStore, size: int, pieces: Iterable[bytes]
+    request: Request,
+    caller: AuthorizedStore,
+    size: int,
+    pieces: Iterable[bytes],
+    headers: Headers = _JSON,
 ) -> bool:
-    """Answer with JSON of more than a piece; False: the client has gone meanwhile. `size`: bytes of
-    the data behind the pieces, which is in memory until the last of them is written.
+    """Answer with a body of more than a piece; False: the client has gone meanwhile. `size`: bytes
+    of the data behind the pieces, which is in memory until the last of them is written.
     """
     send = request._send
     cut = request.scope.get("extensions", {}).get(CUT)
     with caller.services.admission.answers.writing(caller.namespace, size, cut):
-        await send({"type": "http.response.start", "status": 200, "headers": [_JSON]})
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
         for piece in pieces:
             await send({"type": "http.response.body", "body": piece, "more_body": True})
             if await has_gone(request):
@@ -88,20 +104,24 @@ async def answer_in_pieces(
         return True
 
 
-async def _start(request: Request, body: bytes, status: int = 200) -> None:
-    headers = [_JSON, (b"content-length", str(len(body)).encode())]
-    await request._send({"type": "http.response.start", "status": status, "headers": headers})
+async def _start(request: Request, body: bytes, status: int, headers: Headers) -> None:
+    told = [*headers, (b"content-length", str(len(body)).encode())]
+    await request._send({"type": "http.response.start", "status": status, "headers": told})
 
 
 async def _answer_if_there(
-    request: Request, caller: AuthorizedStore, size: int, pieces: Iterable[bytes]
+    request: Request,
+    caller: AuthorizedStore,
+    size: int,
+    pieces: Iterable[bytes],
+    headers: Headers,
 ) -> bool:
     """Answer, unless the client has gone; False if so."""
     if await has_gone(request):
         return False
     if size > LARGE_BYTES:
-        return await answer_in_pieces(request, caller, size, pieces)
-    await answer(request, b"".join(pieces))
+        return await answer_in_pieces(request, caller, size, pieces, headers)
+    await answer(request, b"".join(pieces), headers=headers)
     return True
 
 

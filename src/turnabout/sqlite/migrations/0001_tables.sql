@@ -13,6 +13,7 @@ create table turnabout_queue (
   id integer primary key autoincrement,
   name text not null unique,
   created_at integer not null,
+  modified_at integer not null,  -- the last change of its settings
   lease_ms integer not null,
   max_attempts integer,
   max_deliveries integer,
@@ -21,6 +22,7 @@ create table turnabout_queue (
   backoff_jitter_percent integer not null,
   delay_ms integer not null,
   fifo integer not null,
+  fifo_run integer not null,
   paused integer not null,
   pause_reason text,
   on_exhausted text not null default 'dead_letter',
@@ -47,6 +49,7 @@ create table turnabout_queue (
   rate_interval_us integer,
   max_size integer,
   weight integer,
+  labels text,  -- as JSON; null: none
   sent integer not null default 0,
   done integer not null default 0,
   dead integer not null default 0,
@@ -72,11 +75,12 @@ create index turnabout_queue_namespace
 
 create trigger turnabout_queue_version after update of
   name, lease_ms, max_attempts, max_deliveries, backoff_ms, backoff_max_ms, backoff_jitter_percent,
-  delay_ms, fifo, paused, pause_reason, on_exhausted, dead_letter, dead_letter_id, ttl_ms,
+  delay_ms, fifo, fifo_run, paused, pause_reason, on_exhausted, dead_letter, dead_letter_id, ttl_ms,
   max_messages, queue_max_concurrency, dedup_mode, dedup_window_ms, dedup_scope, history_ms,
   history_failed_ms, history_payload, events,
   queue_rate_count, queue_rate_period_ms, queue_rate_burst, queue_rate_interval_us,
-  max_concurrency, rate_count, rate_period_ms, rate_burst, rate_interval_us, max_size, weight
+  max_concurrency, rate_count, rate_period_ms, rate_burst, rate_interval_us, max_size, weight,
+  labels, modified_at
 on turnabout_queue begin
   update turnabout_queue set version = random() where id = new.id;
 end;

@@ -76,8 +76,11 @@ class ChannelLimits(Limits):
 
     def __init__(self, channel: sqlite3.Row, queue: Queue, now: int) -> None:
         rated = channel if channel["rate_count"] is not None else queue
-        most = 1 if queue["fifo"] else _first(channel["max_concurrency"], queue["max_concurrency"])
+        most = _first(channel["max_concurrency"], queue["max_concurrency"])
         free = None if most is None else most - channel["leased"]
+        if queue["fifo"]:  # a run of messages, and none while any is out
+            run: int = queue["fifo_run"]
+            free = 0 if channel["leased"] else min(run, _first(most, run) or run)
         interval, burst = rated["rate_interval_us"], rated["rate_burst"]
         super().__init__(free, interval, burst, channel["tat_us"], now)
         until = channel["paused_until"]

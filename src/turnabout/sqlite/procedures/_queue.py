@@ -122,7 +122,8 @@ def dead_letter_id(connection: Connection, queue: int, target: str, now: int) ->
 
 def entry(row: sqlite3.Row) -> QueueEntry:
     """The entity of a row that carries `dead_letter_name`."""
-    return QueueEntry(row["name"], settings(row), row["dead_letter_name"], row["created_at"])
+    times = row["created_at"], row["modified_at"]
+    return QueueEntry(row["name"], settings(row), row["dead_letter_name"], *times)
 
 
 def settings(row: Queue | sqlite3.Row) -> QueueSettings:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from typing import Any, Final
 
 from turnabout.sqlite._connection import Connection
@@ -90,9 +91,10 @@ class Limited:
         )
         if heads and self._robin.queue["fifo"]:
             held_until = heads[0][-1]
-            if held_until > self._robin.now:
+            if held_until > self._robin.now and not self._taken:
                 self._sleep(None if held_until == FOREVER_MS else held_until)
                 return []
+            heads = list(takewhile(lambda head: head[-1] <= self._robin.now, heads))
         self._taken += len(heads)
         self._limits.take(len(heads))
         if len(heads) < asked:

@@ -33,7 +33,8 @@ def queue_create(connection: Connection, verb: QueueCreate, now: int) -> CreateO
 def queue_update(connection: Connection, verb: QueueUpdate, now: int) -> QueueEntry:
     """Change settings; the channels are looked at again under the new ones."""
     old = _queue.need(connection, verb.queue)
-    settings = _queue.settings(old).changed(verb.changes)
+    before = _queue.settings(old)
+    settings = before.changed(verb.changes)
     if settings.fifo != bool(old["fifo"]):
         raise UsageError("fifo is fixed when a queue is made: make another queue, and move to it")
     connection.execute(
@@ -42,6 +43,7 @@ def queue_update(connection: Connection, verb: QueueUpdate, now: int) -> QueueEn
             **settings_row(settings),
             "dead_letter_id": _dead_letter_id(connection, old, settings, now),
             "id": old["id"],
+            "modified_at": old["modified_at"] if settings == before else now,
         },
     )
     new = _queue.need(connection, verb.queue)

@@ -203,7 +203,7 @@ def fail(connection: Connection, verb: Fail, now: int) -> tuple[FailOutcome, ...
 
 
 def extend(connection: Connection, verb: Extend, now: int) -> tuple[ExtendOutcome, ...]:
-    """Extend leases."""
+    """Extend leases. One that ends now is found by the next receive, as if it had run out."""
     queue = _queue.need(connection, verb.queue)
     held = _HeldMessages(connection, queue, verb.receipts, now)
     taken = [held.take(receipt) for receipt in verb.receipts]
@@ -213,6 +213,7 @@ def extend(connection: Connection, verb: Extend, now: int) -> tuple[ExtendOutcom
         _SQL["extend"]["extend"],
         {
             "until": now + lease_ms,
+            "exact": verb.exact,
             "ids": json.dumps(ids),
             "note": kept_note(verb.note),
         },

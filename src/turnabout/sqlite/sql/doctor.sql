@@ -65,12 +65,12 @@ select count(*) from (
 );
 
 -- name: order
--- FIFO channels with more than one lease.
+-- FIFO channels with more leases than one receive may take.
 select count(*) from (
   select 1 from turnabout_message as message
   join turnabout_queue as queue on queue.id = message.queue_id
   where queue.fifo and message.status = 2
-  group by message.queue_id, message.channel having count(*) > 1
+  group by message.queue_id, message.channel having count(*) > queue.fifo_run
 );
 
 -- name: slots

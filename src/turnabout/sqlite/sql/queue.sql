@@ -23,22 +23,25 @@ select name from turnabout_queue where id = :id;
 -- name: add
 -- A new queue; its settings are in the order of `SETTINGS_COLUMNS`.
 insert into turnabout_queue (
-  name, created_at, version,
+  name, created_at, modified_at, version,
   lease_ms, max_attempts, max_deliveries, backoff_ms, backoff_max_ms, backoff_jitter_percent,
-  delay_ms, fifo, paused, pause_reason, on_exhausted, dead_letter, ttl_ms, max_messages,
+  delay_ms, fifo, fifo_run, paused, pause_reason, on_exhausted, dead_letter, ttl_ms, max_messages,
   queue_max_concurrency, dedup_mode, dedup_window_ms, dedup_scope, history_ms, history_failed_ms,
   history_payload, events,
   queue_rate_count, queue_rate_period_ms, queue_rate_burst, queue_rate_interval_us,
-  max_concurrency, rate_count, rate_period_ms, rate_burst, rate_interval_us, max_size, weight
+  max_concurrency, rate_count, rate_period_ms, rate_burst, rate_interval_us, max_size, weight,
+  labels
 )
 values (
-  :name, :created_at, random(),
+  :name, :created_at, :created_at, random(),
   :lease_ms, :max_attempts, :max_deliveries, :backoff_ms, :backoff_max_ms, :backoff_jitter_percent,
-  :delay_ms, :fifo, :paused, :pause_reason, :on_exhausted, :dead_letter, :ttl_ms, :max_messages,
+  :delay_ms, :fifo, :fifo_run,
+  :paused, :pause_reason, :on_exhausted, :dead_letter, :ttl_ms, :max_messages,
   :queue_max_concurrency, :dedup_mode, :dedup_window_ms, :dedup_scope, :history_ms,
   :history_failed_ms, :history_payload, :events,
   :queue_rate_count, :queue_rate_period_ms, :queue_rate_burst, :queue_rate_interval_us,
-  :max_concurrency, :rate_count, :rate_period_ms, :rate_burst, :rate_interval_us, :max_size, :weight
+  :max_concurrency, :rate_count, :rate_period_ms, :rate_burst, :rate_interval_us, :max_size,
+  :weight, :labels
 );
 
 -- name: own_limits

@@ -11,6 +11,7 @@ set dead_letter_id = :dead_letter_id,
   backoff_max_ms = :backoff_max_ms,
   backoff_jitter_percent = :backoff_jitter_percent,
   delay_ms = :delay_ms,
+  fifo_run = :fifo_run,
   paused = :paused,
   pause_reason = :pause_reason,
   on_exhausted = :on_exhausted,
@@ -35,7 +36,9 @@ set dead_letter_id = :dead_letter_id,
   rate_burst = :rate_burst,
   rate_interval_us = :rate_interval_us,
   max_size = :max_size,
-  weight = :weight
+  weight = :weight,
+  labels = :labels,
+  modified_at = :modified_at
 where id = :id;
 
 -- name: leased_channels

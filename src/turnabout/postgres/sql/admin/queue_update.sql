@@ -22,8 +22,9 @@ begin
     s := jsonb_populate_record(v_old, queue_update.changes);
 
     -- 2. Change them. (Wait for a call that makes the dead-letter queue meanwhile; then check.)
-    if s.on_exhausted = 'block' and not v_old.fifo then
-        raise exception 'on_exhausted=''block'' needs fifo=True'
+    if (s.on_exhausted = 'block' or s.fifo_run > 1) and not v_old.fifo then
+        raise exception '% needs fifo=True',
+            case when s.fifo_run > 1 then 'fifo_run above 1' else 'on_exhausted=''block''' end
             using errcode = 'PQ409', hint = 'no other order is kept by it; make another queue';
     end if;
     if s.dead_letter is not null and s.dead_letter is distinct from v_old.dead_letter then
@@ -36,7 +37,8 @@ begin
     set lease_ms = s.lease_ms, max_attempts = s.max_attempts,
         max_deliveries = s.max_deliveries, backoff_ms = s.backoff_ms,
         backoff_max_ms = s.backoff_max_ms, backoff_jitter_percent = s.backoff_jitter_percent,
-        delay_ms = s.delay_ms, paused = s.paused, pause_reason = s.pause_reason,
+        delay_ms = s.delay_ms, fifo_run = s.fifo_run, paused = s.paused,
+        pause_reason = s.pause_reason,
         on_exhausted = s.on_exhausted, dead_letter = s.dead_letter, ttl_ms = s.ttl_ms,
         max_messages = s.max_messages, queue_max_concurrency = s.queue_max_concurrency,
         dedup_mode = s.dedup_mode,
@@ -48,7 +50,10 @@ begin
         max_concurrency = s.max_concurrency,
         rate_count = s.rate_count,
         rate_period_ms = s.rate_period_ms, rate_burst = s.rate_burst,
-        rate_interval_us = s.rate_interval_us, max_size = s.max_size, weight = s.weight
+        rate_interval_us = s.rate_interval_us, max_size = s.max_size, weight = s.weight,
+        labels = s.labels,
+        modified_at = case when s is distinct from v_old
+            then coalesce(queue_update.now_ms, turnabout.clock_ms()) else q.modified_at end
     where q.id = v_old.id
     returning * into v_row;
 

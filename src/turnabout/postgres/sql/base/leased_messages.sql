@@ -4,9 +4,7 @@ returns table (id bigint, queue_id int, channel text, attempt int, lease bigint,
     until bigint)
 language sql stable as $$
     select m.id, m.queue_id, m.channel::text, t.attempt, l.id, l.leased_at,
-        greatest(l.until, (
-            select e.until from turnabout.extension e where e.id = m.id and e.lease = l.id
-        ))
+        {{ends_at message = m.id; lease = l}}
     from turnabout.lease l
     cross join unnest(l.ids, l.attempts) t (id, attempt)
     join turnabout.message m on m.id = t.id and m.attempt = t.attempt - 1

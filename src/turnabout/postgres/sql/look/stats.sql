@@ -56,10 +56,8 @@ begin
             cross join unnest(l.ids, l.attempts) u (id, attempt)
             join turnabout.message o on o.id = u.id and o.attempt = u.attempt - 1
                 and o.queue_id = l.queue_id
-            where l.queue_id = q.id and l.until <= v_now and not exists (
-                select from turnabout.extension e
-                where e.id = u.id and e.lease = l.id and e.until > v_now
-            )
+            where l.queue_id = q.id and l.until <= v_now
+                and {{ends_at message = u.id; lease = l}} <= v_now
         )
     from turnabout.queue q
     left join counted m on m.queue_id = q.id

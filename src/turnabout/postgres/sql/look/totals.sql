@@ -24,17 +24,14 @@ begin
         (
             select count(*)
             from (
-                select l.id, l.ids, l.attempts from turnabout.lease l
+                select l.* from turnabout.lease l
                 where l.queue_id = q.id and l.until <= v_now
                 order by l.until
                 limit 1000
             ) o
             cross join unnest(o.ids, o.attempts) t (id, attempt)
             join turnabout.message m on m.id = t.id and m.attempt = t.attempt - 1
-            where (
-                select 1 from turnabout.extension e
-                where e.id = t.id and e.lease = o.id and e.until > v_now
-            ) is null
+            where {{ends_at message = t.id; lease = o}} <= v_now
         ),
         case when totals.measure then coalesce(b.bytes, 0) end
     from turnabout.queue q

@@ -44,22 +44,26 @@ begin
                 ) c
             ) a
             cross join lateral (
-                -- The head is chosen first and locked then: of a FIFO queue it is this one or none.
-                select e.ctid from turnabout.ready e
-                where e.ctid = any (array(
-                    select h.ctid
-                    from (
-                        select x.ctid, x.at from turnabout.ready x
+                -- The heads are chosen first and locked then. Of a FIFO queue they are these or
+                -- none: the first ones, up to the first that is not due or that another holds.
+                select l.ctid
+                from (
+                    select e.ctid, h.nr, row_number() over (order by h.nr) as locked
+                    from unnest(array(
+                        select x.ctid from turnabout.ready x
                         where x.queue_id = queue.id and x.limited and x.channel = a.name
                             and (x.expires_at is null or x.expires_at > now_ms)
                         order by x.priority, x.id
-                        limit greatest(0, case when queue.fifo then least(a.allowance, 1)
-                            else a.allowance end)
-                    ) h
-                    where h.at is null or h.at <= now_ms
-                ))
-                order by e.priority, e.id  -- `most` may be fewer than its share
-                for update skip locked
+                        limit greatest(0, a.allowance)
+                    )) with ordinality h (ctid, nr)
+                    cross join lateral (
+                        select r.ctid from turnabout.ready r
+                        where r.ctid = h.ctid and (r.at is null or r.at <= now_ms)
+                        for update skip locked
+                    ) e
+                ) l
+                where not queue.fifo or l.locked = l.nr
+                order by l.nr  -- `most` may be fewer than its share
             ) head
             limit most
         ))

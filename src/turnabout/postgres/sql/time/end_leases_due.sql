@@ -14,6 +14,8 @@ declare
     v_held bigint[];
     v_held_by bigint[];
     v_leased_at bigint[];
+    v_rest_until bigint[];
+    v_until bigint[];
     v_ids bigint[];
     v_channels text[];
     v_back bigint[];
@@ -46,10 +48,11 @@ begin
     end if;
 
     -- 2. Their messages, but for those that run longer.
-    select array_agg(h.id), array_agg(h.lease), array_agg(h.leased_at)
-    into v_held, v_held_by, v_leased_at
+    select array_agg(h.id), array_agg(h.lease), array_agg(h.leased_at), array_agg(h.rest_until),
+        array_agg(h.until)
+    into v_held, v_held_by, v_leased_at, v_rest_until, v_until
     from (
-        select m.id, l.id as lease, l.leased_at
+        select m.id, l.id as lease, l.leased_at, l.rest_until, l.until
         from turnabout.lease l
         cross join unnest(l.ids, l.attempts) t (id, attempt)
         join turnabout.message m on m.id = t.id and m.attempt = t.attempt - 1
@@ -58,12 +61,10 @@ begin
     ) h;
     with over as (
         update turnabout.message m
-        set attempt = m.attempt + 1, crashes = m.crashes + 1, leased_at = t.leased_at
-        from unnest(v_held, v_held_by, v_leased_at) t (id, lease, leased_at)
-        where m.id = t.id and (
-            select 1 from turnabout.extension e
-            where e.id = t.id and e.lease = t.lease and e.until > now_ms
-        ) is null
+        set attempt = m.attempt + 1, crashes = m.crashes + 1, leased_at = l.leased_at
+        from unnest(v_held, v_held_by, v_leased_at, v_rest_until, v_until)
+            l (message, id, leased_at, rest_until, until)
+        where m.id = l.message and {{ends_at message = l.message; lease = l}} <= now_ms
         returning m.id, m.channel, m.cancel_requested,
             turnabout.exhausted(
                 queue, m.failures + m.crashes, m.attempt - coalesce(m.delivered_before, 0)
@@ -80,17 +81,17 @@ begin
     -- 3. What is left of the leases.
     with rest as (
         select l.id, array_agg(t.id) as ids, array_agg(t.attempt) as attempts,
-            min(coalesce(e.until, now_ms + 100)) as until
+            min(case when b.at > now_ms then b.at else now_ms + 100 end) as until
         from turnabout.lease l
         cross join unnest(l.ids, l.attempts) t (id, attempt)
         join turnabout.message m on m.id = t.id and m.attempt = t.attempt - 1
-        left join turnabout.extension e on e.id = t.id and e.lease = l.id
+        cross join lateral (select {{ends_at message = t.id; lease = l}} as at) b
         where l.id = any (v_leases)
         group by l.id
     ),
     kept as (
         update turnabout.lease l
-        set ids = r.ids, attempts = r.attempts, until = greatest(r.until, now_ms + 1)
+        set ids = r.ids, attempts = r.attempts, until = r.until
         from rest r
         where l.id = r.id
         returning l.id

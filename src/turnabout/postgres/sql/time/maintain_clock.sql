@@ -24,7 +24,8 @@ begin
         ),
         leases as (
             update turnabout.lease l
-            set until = l.until - back.by, leased_at = now_ms
+            set until = l.until - back.by, rest_until = l.rest_until - back.by,
+                leased_at = now_ms
             from back
             where l.id = back.id
         )
