@@ -1,0 +1,237 @@
+"""Messages as SQS has them: bodies, attributes with their digests, ids and receipt handles.
+
+Attributes are kept in one header, or, where they are too large for headers, with the body in an
+envelope. A message that another program has sent has its headers as attributes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64decode, b64encode, urlsafe_b64decode, urlsafe_b64encode
+from binascii import Error as Base64Error
+from collections.abc import Iterable, Mapping
+from hashlib import md5, sha256
+from uuid import UUID
+
+import msgspec
+
+from turnabout.sqs.errors import SqsError, bad_receipt, invalid, missing, wrong
+from turnabout.sqs.shapes import AttributeValue
+from turnabout.words.entities import Delivery, Receipt
+from turnabout.words.errors import UsageError
+from turnabout.words.payload import TEXT
+
+ATTRIBUTES, TRACE, DEDUP = "sqs-attributes", "x-amzn-trace-id", "sqs-deduplication-id"
+"""Headers: attributes as JSON, the trace of AWS X-Ray, the deduplication id."""
+ENVELOPE = "application/vnd.turnabout.sqs+json"
+"""The content type of a body with attributes that are too large for headers."""
+HEADER_BYTES = 12 * 1024
+ATTRIBUTES_MAX = 10
+SYSTEM = (
+    "SenderId", "SentTimestamp", "ApproximateReceiveCount", "ApproximateFirstReceiveTimestamp",
+    "SequenceNumber", "MessageDeduplicationId", "MessageGroupId", "AWSTraceHeader",
+    "DeadLetterQueueSourceArn",
+)  # fmt: skip
+_NAME = re.compile(r"[A-Za-z0-9_-](?:[A-Za-z0-9_.-]{0,254}[A-Za-z0-9_-])?")
+_TYPE = re.compile(r"(String|Number|Binary)(\..+)?", re.DOTALL)
+_NUMBER = re.compile(r"[+-]?([0-9]{1,38}\.?[0-9]{0,38}|\.[0-9]{1,38})([eE][+-]?[0-9]{1,3})?")
+_ID = re.compile(r"[A-Za-z0-9!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~]{1,128}")
+_NOT_ALLOWED = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_HASH_BITS = 59
+
+Attributes = Mapping[str, AttributeValue]
+
+
+def checked_body(text: str) -> str:
+    """A message's body. Raises: SqsError."""
+    if not text:
+        raise missing("MessageBody")
+    _check_characters(text, "the message body")
+    return text
+
+
+def checked_id(name: str, text: str | None) -> str | None:
+    """A group or a deduplication id. Raises: SqsError."""
+    if text is not None and not _ID.fullmatch(text):
+        raise invalid(
+            name, text,
+            f"{name} can only include alphanumeric and punctuation characters. 1 to 128 in length.",
+        )  # fmt: skip
+    return text
+
+
+def checked_attributes(given: Attributes) -> Attributes:
+    """Attributes of a message to send. Raises: SqsError."""
+    if len(given) > ATTRIBUTES_MAX:
+        raise wrong(
+            f"Number of message attributes [{len(given)}] exceeds the allowed maximum [10]."
+        )
+    for name, one in given.items():
+        if not _NAME.fullmatch(name) or ".." in name or re.match("(?i)(aws|amazon)\\.", name):
+            raise wrong(f"Invalid message attribute name: {name[:200]}")
+        kind = _TYPE.fullmatch(one.data_type or "")
+        if not one.data_type:
+            raise wrong(f"The message attribute '{name}' must contain non-empty attribute type.")
+        if kind is None or len(one.data_type) > 256:
+            raise wrong(f"The type of message attribute '{name}' is not Binary, Number or String.")
+        value = one.binary_value if kind[1] == "Binary" else one.string_value
+        if not value:
+            raise wrong(f"The message attribute '{name}' must contain a non-empty {kind[1]} value.")
+        if kind[1] == "Binary":
+            _decoded(value, name)
+        else:
+            _check_characters(value, f"the message attribute '{name}'")
+        if kind[1] == "Number" and not _NUMBER.fullmatch(value):
+            raise wrong(f"Could not cast message attribute '{name}' value to number.")
+    return given
+
+
+def size_of(body: str, attributes: Attributes) -> int:
+    """Bytes of a message, as its queue's limit counts them."""
+    size = len(body.encode())
+    for name, one in attributes.items():
+        value = _value(one)
+        size += len(name.encode()) + len((one.data_type or "").encode()) + len(value)
+    return size
+
+
+def md5_of(text: str) -> str:
+    """The digest of a body."""
+    return md5(text.encode(), usedforsecurity=False).hexdigest()
+
+
+def md5_of_attributes(attributes: Attributes) -> str | None:
+    """The digest of attributes; None: there are none. Source: the developer guide, *Calculating the
+    MD5 message digest for message attributes*.
+    """
+    if not attributes:
+        return None
+    found = md5(usedforsecurity=False)
+    for name in sorted(attributes):
+        one = attributes[name]
+        kind = one.data_type or ""
+        parts = name.encode(), kind.encode(), _value(one)
+        for place, part in enumerate(parts):
+            if place == 2:
+                found.update(b"\2" if kind.startswith("Binary") else b"\1")
+            found.update(len(part).to_bytes(4, "big") + part)
+    return found.hexdigest()
+
+
+def packed(body: str, attributes: Attributes) -> tuple[bytes, str, dict[str, str]]:
+    """Payload, content type and headers that keep a body and its attributes."""
+    if not attributes:
+        return body.encode(), TEXT, {}
+    told = {name: _kept(one) for name, one in attributes.items()}
+    text = json.dumps(told, separators=(",", ":"), ensure_ascii=False)
+    if len(text.encode()) <= HEADER_BYTES:
+        return body.encode(), TEXT, {ATTRIBUTES: text}
+    return msgspec.json.encode({"body": body, "attributes": told}), ENVELOPE, {}
+
+
+def unpacked(message: Delivery) -> tuple[str, dict[str, AttributeValue]]:
+    """The body and the attributes of a message, whoever has sent it."""
+    headers = message.headers
+    if message.content_type == ENVELOPE:
+        told = msgspec.json.decode(message.payload)
+        return told["body"], {name: _read(one) for name, one in told["attributes"].items()}
+    try:
+        body = message.payload.decode()
+    except UnicodeDecodeError:
+        body = b64encode(message.payload).decode()
+    if ATTRIBUTES in headers:
+        kept = json.loads(headers[ATTRIBUTES])
+        return body, {name: _read(one) for name, one in kept.items()}
+    own = (TRACE, DEDUP)
+    return body, {
+        name: AttributeValue("String", text)
+        for name, text in headers.items()
+        if text and name not in own
+    }
+
+
+def asked_for(attributes: Attributes, names: Iterable[str]) -> dict[str, AttributeValue]:
+    """The attributes that a receiver wants: by their names, `All`, or a prefix such as `a.*`."""
+    exact = {name for name in names if not name.endswith(".*")}
+    starts = tuple(name[:-2] for name in names if name.endswith(".*"))
+    if "All" in exact:
+        starts = ("",)
+    return {
+        name: one
+        for name, one in attributes.items()
+        if name in exact or (starts and name.startswith(starts))
+    }
+
+
+def shown(one: AttributeValue) -> dict[str, str]:
+    """An attribute in an answer."""
+    kind = one.data_type or "String"
+    if kind.startswith("Binary"):
+        return {"BinaryValue": one.binary_value or "", "DataType": kind}
+    return {"StringValue": one.string_value or "", "DataType": kind}
+
+
+# --- ids and receipts --------------------------------------------------------------------------
+
+
+def message_id(id_: int, queue: str) -> str:
+    """The id of a message for SQS's clients: a UUID of version 8 (RFC 9562) from its own, and the
+    queue that it was sent to. It stays when the message moves.
+    """
+    digest = int.from_bytes(sha256(queue.encode()).digest()[:8], "big") >> 64 - _HASH_BITS
+    free = id_ << _HASH_BITS | digest
+    high, middle, low = free >> 74, free >> 62 & 0xFFF, free & (1 << 62) - 1
+    return str(UUID(int=high << 80 | 0x8 << 76 | middle << 64 | 0b10 << 62 | low))
+
+
+def sequence_number(id_: int) -> str:
+    """The sequence number of a message in a FIFO queue: 20 digits."""
+    return f"{id_:020d}"
+
+
+def handle_of(receipt: Receipt) -> str:
+    """A receipt as a handle."""
+    return urlsafe_b64encode(str(receipt).encode()).decode()
+
+
+def receipt_of(handle: str) -> Receipt:
+    """The receipt in a handle. Raises: SqsError."""
+    try:
+        return Receipt.parse(urlsafe_b64decode(handle.encode()).decode())
+    except (UsageError, Base64Error, ValueError) as error:
+        raise bad_receipt(handle) from error
+
+
+def _kept(one: AttributeValue) -> list[str]:
+    return [one.data_type or "", one.binary_value or one.string_value or ""]
+
+
+def _read(kept: list[str]) -> AttributeValue:
+    kind, value = kept
+    if kind.startswith("Binary"):
+        return AttributeValue(kind, binary_value=value)
+    return AttributeValue(kind, value)
+
+
+def _value(one: AttributeValue) -> bytes:
+    if (one.data_type or "").startswith("Binary"):
+        return b64decode(one.binary_value or "")
+    return (one.string_value or "").encode()
+
+
+def _decoded(value: str, name: str) -> bytes:
+    try:
+        return b64decode(value, validate=True)
+    except (Base64Error, ValueError) as error:
+        raise wrong(f"The message attribute '{name}' is not base64.") from error
+
+
+def _check_characters(text: str, what: str) -> None:
+    if found := _NOT_ALLOWED.search(text):
+        raise SqsError(
+            "InvalidMessageContents",
+            f"Invalid binary character '#x{ord(found[0]):X}' was found in {what}, the set of "
+            "allowed characters is #x9 | #xA | #xD | [#x20 to #xD7FF] | [#xE000 to #xFFFD] | "
+            "[#x10000 to #x10FFFF]",
+        )

@@ -1,0 +1,237 @@
+"""Actions on queues: make, find, list, delete and purge them; attributes and tags."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from typing import Any
+
+from turnabout.sqs import attributes as attrs
+from turnabout.sqs import shapes
+from turnabout.sqs.errors import SqsError, invalid, no_queue
+from turnabout.sqs.place import SqsPlace
+from turnabout.words import verbs as v
+from turnabout.words.entities import QueueEntry
+from turnabout.words.errors import QueueNotFound
+from turnabout.words.limits import DEAD_SUFFIX
+from turnabout.words.outcomes import AlreadyExists
+from turnabout.words.policy import QueueSettings
+
+Found = dict[str, Any]
+LISTED_MAX = 1_000
+
+
+async def create_queue(at: SqsPlace, asked: shapes.CreateQueue) -> Found:
+    """Make a queue. One that is there and has the same attributes is answered."""
+    name = asked.queue_name
+    fifo = asked.attributes.get("FifoQueue") == "true"
+    attrs.checked_name(name, fifo=fifo)
+    if asked.attributes.get("FifoQueue") == "false":
+        raise SqsError("InvalidAttributeName", "Unknown Attribute FifoQueue.")
+    kept = attrs.checked(asked.attributes, fifo=fifo)
+    attrs.check_tags(asked.tags)
+    await _check_redrive(at, name, kept, fifo=fifo)
+    changes = attrs.settings_of(kept, fifo=fifo)
+    labels = attrs.labels(kept, asked.tags)
+    settings = QueueSettings(fifo=fifo, labels=labels, **changes)
+    outcome = await at.caller.run(v.QueueCreate(name, settings))
+    if isinstance(outcome, AlreadyExists):
+        there = outcome.queue
+        found = attrs.own_attributes(there, at.arn)
+        for key, value in kept.items():
+            if not _is_same(key, found.get(key, ""), value):
+                raise SqsError(
+                    "QueueNameExists",
+                    "A queue already exists with the same name and a different value for "
+                    f"attribute {key}",
+                )
+    at.known.forget(at.caller, name)
+    return {"QueueUrl": at.url(name)}
+
+
+async def get_queue_url(at: SqsPlace, asked: shapes.QueueNamed) -> Found:
+    """Find the address of a queue."""
+    entry = await at.queue(asked.queue_name)
+    at.caller.rights.need(v.QueueGet, entry.name)
+    return {"QueueUrl": at.url(entry.name)}
+
+
+async def list_queues(at: SqsPlace, asked: shapes.ListQueues) -> Found:
+    """List queues by name. Dead-letter queues that nobody has made by this API are not among
+    them.
+    """
+    entries = await at.caller.whole(v.QueueList())
+    names = [
+        entry.name
+        for entry in entries
+        if entry.name.startswith(asked.queue_name_prefix)
+        and (attrs.is_made_here(entry) or not entry.name.endswith(DEAD_SUFFIX))
+    ]
+    shown, token = page(names, asked.next_token, asked.max_results)
+    found: Found = {"QueueUrls": [at.url(name) for name in shown]} if shown else {}
+    return found | ({"NextToken": token} if token else {})
+
+
+async def delete_queue(at: SqsPlace, asked: shapes.QueueShape) -> None:
+    """Delete a queue and its messages. Queues whose dead letters it took keep their messages."""
+    entry = await at.queue(asked.queue_url)
+    at.caller.rights.need(v.QueueDelete, entry.name)
+    for source in await at.caller.insider().whole(v.QueueList()):
+        if source.dead_letter == entry.name and source.name + DEAD_SUFFIX != entry.name:
+            changes = {"dead_letter": None, "max_attempts": None}
+            await at.caller.run(v.QueueUpdate(source.name, changes))
+            at.known.forget(at.caller, source.name)
+    try:
+        await at.caller.run(v.QueueDelete(entry.name))
+    except QueueNotFound as error:
+        raise no_queue() from error
+    finally:
+        at.known.forget(at.caller, entry.name)
+    await _delete_empty_grave(at, entry)
+
+
+async def purge_queue(at: SqsPlace, asked: shapes.QueueShape) -> None:
+    """Delete all messages of a queue; those in flight too."""
+    entry = await at.queue(asked.queue_url)
+    await at.caller.run(v.Purge(entry.name))
+    await at.caller.run(v.Purge(entry.name, state="leased"))
+
+
+async def get_queue_attributes(at: SqsPlace, asked: shapes.GetAttributes) -> Found:
+    """Get attributes: those named, or `All`."""
+    names = attrs.check_names(asked.attribute_names)
+    at.known.forget(at.caller, at.name(asked.queue_url))
+    entry = await at.queue(asked.queue_url)
+    at.caller.rights.need(v.QueueGet, entry.name)
+    found = attrs.own_attributes(entry, at.arn)
+    if names & {"All", *attrs.COUNTS}:
+        (stats,) = await at.caller.insider().run(v.Stats(entry.name))
+        found |= attrs.counts(stats)
+    if "All" not in names:
+        found = {name: value for name, value in found.items() if name in names}
+    return {"Attributes": found} if found else {}
+
+
+async def set_queue_attributes(at: SqsPlace, asked: shapes.SetAttributes) -> None:
+    """Set attributes; the others stay."""
+    at.known.forget(at.caller, at.name(asked.queue_url))
+    entry = await at.queue(asked.queue_url)
+    fifo = entry.settings.fifo
+    if "FifoQueue" in asked.attributes:
+        raise SqsError("InvalidAttributeName", "Unknown Attribute FifoQueue.")
+    changes = attrs.checked(asked.attributes, fifo=fifo)
+    if not changes:
+        return
+    await _check_redrive(at, entry.name, changes, fifo=fifo)
+    before = attrs.kept_of(entry)
+    if not attrs.is_made_here(entry):
+        own = attrs.own_attributes(entry, at.arn)
+        before = {name: own[name] for name in own if name in attrs.KNOWN and name != "FifoQueue"}
+    kept = {name: value for name, value in {**before, **changes}.items() if value}
+    settings = attrs.settings_of(kept, fifo=fifo)
+    labels = attrs.labels(kept, attrs.tags_of(entry))
+    await at.caller.run(v.QueueUpdate(entry.name, {**settings, "labels": labels}))
+    at.known.forget(at.caller, entry.name)
+
+
+async def tag_queue(at: SqsPlace, asked: shapes.TagQueue) -> None:
+    """Set tags; the others stay."""
+    await _set_tags(at, asked.queue_url, asked.tags)
+
+
+async def untag_queue(at: SqsPlace, asked: shapes.UntagQueue) -> None:
+    """Remove tags."""
+    await _set_tags(at, asked.queue_url, {}, frozenset(asked.tag_keys))
+
+
+async def list_queue_tags(at: SqsPlace, asked: shapes.QueueShape) -> Found:
+    """List the tags of a queue."""
+    at.known.forget(at.caller, at.name(asked.queue_url))
+    entry = await at.queue(asked.queue_url)
+    at.caller.rights.need(v.QueueGet, entry.name)
+    tags = attrs.tags_of(entry)
+    return {"Tags": tags} if tags else {}
+
+
+async def list_dead_letter_source_queues(at: SqsPlace, asked: shapes.ListSources) -> Found:
+    """List the queues whose dead letters go to this one."""
+    entry = await at.queue(asked.queue_url)
+    names = [one.name for one in await sources_of(at, entry.name)]
+    shown, token = page(names, asked.next_token, asked.max_results)
+    found: Found = {"queueUrls": [at.url(name) for name in shown]}
+    return found | ({"NextToken": token} if token else {})
+
+
+async def sources_of(at: SqsPlace, name: str) -> Sequence[QueueEntry]:
+    """The queues whose dead letters go to that one, as far as the caller may know."""
+    entries = await at.caller.whole(v.QueueList())
+    return [
+        one
+        for one in entries
+        if one.dead_letter == name and one.settings.max_attempts is not None and one.name != name
+    ]
+
+
+def page(
+    names: Sequence[str], token: str | None, most: int | None
+) -> tuple[Sequence[str], str | None]:
+    """A page of names, and the token of the next one. Raises: SqsError."""
+    if most is not None and not 1 <= most <= LISTED_MAX:
+        raise invalid("MaxResults", most, "Must be between 1 and 1000.")
+    rest = [name for name in names if token is None or name > token]
+    many = most or LISTED_MAX
+    return rest[:many], rest[many - 1] if len(rest) > many and most else None
+
+
+async def _set_tags(
+    at: SqsPlace, url: str, new: Mapping[str, str], gone: Container[str] = ()
+) -> None:
+    at.known.forget(at.caller, at.name(url))
+    entry = await at.queue(url)
+    old = attrs.tags_of(entry)
+    tags = {name: text for name, text in {**old, **new}.items() if name not in gone}
+    attrs.check_tags(tags)
+    is_here = attrs.is_made_here(entry)
+    labels = attrs.labels(attrs.kept_of(entry), tags) if is_here else dict(tags)
+    await at.caller.run(v.QueueUpdate(entry.name, {"labels": labels}))
+    at.known.forget(at.caller, entry.name)
+
+
+async def _check_redrive(
+    at: SqsPlace, name: str, changes: Mapping[str, str], *, fifo: bool
+) -> None:
+    """Raises: SqsError for a dead-letter queue that is not there, or does not take them."""
+    redrive = attrs.redrive_of(changes)
+    if redrive is None:
+        return
+    target, text = redrive[0], changes["RedrivePolicy"]
+    at.known.forget(at.caller, target)
+    try:
+        entry = await at.known.find(at.caller, target)
+    except SqsError as error:
+        raise invalid("RedrivePolicy", text, "Dead letter target does not exist.") from error
+    if target == name:
+        raise invalid("RedrivePolicy", text, "A queue cannot be its own dead-letter queue.")
+    if entry.settings.fifo != fifo:
+        raise invalid(
+            "RedrivePolicy", text, "Dead-letter queue must be same type of queue as the source."
+        )
+    if not attrs.may_take_dead(entry, name):
+        raise invalid("RedrivePolicy", text, "The target's RedriveAllowPolicy does not allow it.")
+
+
+async def _delete_empty_grave(at: SqsPlace, entry: QueueEntry) -> None:
+    """Delete the dead-letter queue that came with a queue, if nobody needs it."""
+    grave, insider = entry.name + DEAD_SUFFIX, at.caller.insider()
+    try:
+        found = await insider.run(v.QueueGet(grave))
+        (stats,) = await insider.run(v.Stats(grave))
+        if not attrs.is_made_here(found) and not (stats.ready or stats.leased or stats.scheduled):
+            await insider.run(v.QueueDelete(grave))
+    except QueueNotFound:
+        return
+
+
+def _is_same(name: str, there: str, given: str) -> bool:
+    if name == "RedrivePolicy" and there and given:
+        return attrs.redrive_of({name: there}) == attrs.redrive_of({name: given})
+    return there == given

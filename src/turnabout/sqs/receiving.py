@@ -1,0 +1,256 @@
+"""Actions that receive messages, and settle them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+import msgspec
+
+from turnabout.server.http.delivery_response import has_gone
+from turnabout.sqs import attributes as attrs
+from turnabout.sqs import message as m
+from turnabout.sqs import shapes
+from turnabout.sqs.errors import SqsError, bad_receipt, invalid
+from turnabout.sqs.place import SqsPlace
+from turnabout.sqs.protocol import batch_checked
+from turnabout.sqs.sending import failure
+from turnabout.words import verbs as v
+from turnabout.words.entities import Delivery, QueueEntry, Receipt
+from turnabout.words.outcomes import LeaseLost, Received
+
+E = TypeVar("E", shapes.DeleteEntry, shapes.ChangeEntry)
+Found = dict[str, Any]
+Settle = Callable[[SqsPlace, QueueEntry, list[tuple[E, Receipt]]], Awaitable[list[SqsError | None]]]
+
+MESSAGES_MAX = 10
+VISIBILITY_MAX = 43_200
+WAIT_MAX = 20
+ATTEMPT_SECONDS = 300.0
+ATTEMPTS_MAX = 1_000
+FIRST_MAX = 10_000
+_first: dict[int, tuple[str, int]] = {}
+"""Times at which messages were received first, as far as this process knows."""
+
+
+async def receive_message(at: SqsPlace, asked: shapes.ReceiveMessage) -> tuple[Found, Received]:
+    """Receive up to ten messages; the answer, and what was leased for it."""
+    at.caller.rights.need(v.Receive, at.name(asked.queue_url))
+    entry = await at.queue(asked.queue_url)
+    most, wait = asked.max_number_of_messages, asked.wait_time_seconds
+    visibility = asked.visibility_timeout
+    if not 1 <= most <= MESSAGES_MAX:
+        raise invalid("MaxNumberOfMessages", most, "Must be between 1 and 10, if provided.")
+    if wait is not None and not 0 <= wait <= WAIT_MAX:
+        raise invalid("WaitTimeSeconds", wait, "Must be >= 0 and <= 20, if provided.")
+    if visibility is not None:
+        _check_visibility(visibility)
+    names = [*asked.attribute_names, *asked.message_system_attribute_names]
+    for name in names:
+        if name not in m.SYSTEM and name != "All":
+            raise SqsError("InvalidAttributeName", f"Unknown Attribute {name}.")
+    key = _attempt_key(at, entry, asked)
+    if key is not None and key in at.attempts and at.attempts[key][0] > time.monotonic():
+        return msgspec.json.decode(at.attempts[key][1]), Received(())
+    if wait is None:
+        wait = int(attrs.kept_of(entry).get("ReceiveMessageWaitTimeSeconds", 0))
+    lease_ms = None if visibility is None else max(1, visibility * 1000)
+    verb = v.Receive(entry.name, most, lease_ms)
+    received = await at.caller.receive(verb, float(wait), partial(has_gone, at.request))
+    system = frozenset(m.SYSTEM if "All" in names else names)
+    wanted = asked.message_attribute_names
+    messages = [_shown(at, entry, one, system, wanted) for one in received.deliveries]
+    found: Found = {"Messages": messages} if messages else {}
+    if key is not None and messages:
+        if len(at.attempts) >= ATTEMPTS_MAX:
+            at.attempts.clear()
+        at.attempts[key] = time.monotonic() + ATTEMPT_SECONDS, msgspec.json.encode(found)
+    return found, received
+
+
+async def delete_message(at: SqsPlace, asked: shapes.DeleteMessage) -> None:
+    """Delete a message that was received."""
+    await _one(at, asked.queue_url, shapes.DeleteEntry("", asked.receipt_handle), _delete)
+
+
+async def delete_message_batch(at: SqsPlace, asked: shapes.DeleteBatch) -> Found:
+    """Delete messages."""
+    return await _batch(at, asked.queue_url, asked.entries, _delete)
+
+
+async def change_message_visibility(at: SqsPlace, asked: shapes.ChangeVisibility) -> None:
+    """Let a message be visible to others sooner, or later."""
+    one = shapes.ChangeEntry("", asked.receipt_handle, asked.visibility_timeout)
+    await _one(at, asked.queue_url, one, _change)
+
+
+async def change_message_visibility_batch(at: SqsPlace, asked: shapes.ChangeBatch) -> Found:
+    """Let messages be visible to others sooner, or later."""
+    return await _batch(at, asked.queue_url, asked.entries, _change)
+
+
+async def _settled(at: SqsPlace, url: str) -> QueueEntry:
+    at.caller.rights.need(v.Ack, at.name(url))
+    return await at.queue(url)
+
+
+async def _one(at: SqsPlace, url: str, entry: E, settle: Settle[E]) -> None:
+    queue = await _settled(at, url)
+    (error,) = await settle(at, queue, [(entry, m.receipt_of(entry.receipt_handle))])
+    if error is not None:
+        raise error
+
+
+async def _batch(at: SqsPlace, url: str, entries: Sequence[E], settle: Settle[E]) -> Found:
+    entry = await _settled(at, url)
+    good: list[tuple[E, Receipt]] = []
+    failed: list[Found] = []
+    for one in batch_checked(entries):
+        try:
+            good.append((one, m.receipt_of(one.receipt_handle)))
+        except SqsError as error:
+            failed.append(failure(one.id, error))
+    errors = await settle(at, entry, good) if good else []
+    found: list[Found] = []
+    for (one, _), error in zip(good, errors, strict=True):
+        if error is None:
+            found.append({"Id": one.id})
+        else:
+            failed.append(failure(one.id, error))
+    return {"Successful": found, "Failed": failed}
+
+
+async def _delete(
+    at: SqsPlace, entry: QueueEntry, entries: list[tuple[shapes.DeleteEntry, Receipt]]
+) -> list[SqsError | None]:
+    receipts = tuple(receipt for _, receipt in entries)
+    outcomes = await at.caller.run(v.Ack(entry.name, receipts))
+    errors: list[SqsError | None] = []
+    for (one, receipt), outcome in zip(entries, outcomes, strict=True):
+        error = None
+        if isinstance(outcome, LeaseLost) and outcome.now != "gone":
+            if entry.settings.fifo:
+                error = invalid(
+                    "ReceiptHandle", one.receipt_handle, "The receipt handle has expired."
+                )
+            elif outcome.now != "leased":
+                await _delete_waiting(at, entry, receipt)
+        errors.append(error)
+    return errors
+
+
+async def _delete_waiting(at: SqsPlace, entry: QueueEntry, receipt: Receipt) -> None:
+    """Delete a message whose lease ran out and that nobody has received since: its receiver has
+    handled it, only late.
+    """
+    insider = at.caller.insider()
+    for found in await insider.run(v.Peek(entry.name, 1, after_id=receipt.id - 1)):
+        if found.id == receipt.id and found.attempt == receipt.attempt:
+            await insider.run(v.Cancel(entry.name, (receipt.id,)))
+
+
+async def _change(
+    at: SqsPlace, entry: QueueEntry, entries: list[tuple[shapes.ChangeEntry, Receipt]]
+) -> list[SqsError | None]:
+    errors: list[SqsError | None] = [None] * len(entries)
+    by_time: dict[int, list[int]] = {}
+    for place, (one, _) in enumerate(entries):
+        try:
+            _check_visibility(one.visibility_timeout)
+        except SqsError as error:
+            errors[place] = error
+        else:
+            by_time.setdefault(one.visibility_timeout, []).append(place)
+    for seconds, places in by_time.items():
+        receipts = tuple(entries[place][1] for place in places)
+        verb = v.Extend(entry.name, receipts, seconds * 1000, exact=True)
+        for place, outcome in zip(places, await at.caller.run(verb), strict=True):
+            if isinstance(outcome, LeaseLost):
+                errors[place] = _not_in_flight(entries[place][0].receipt_handle, outcome)
+    return errors
+
+
+def _not_in_flight(handle: str, outcome: LeaseLost) -> SqsError:
+    if outcome.now == "gone":
+        return invalid(
+            "ReceiptHandle", handle, "Message does not exist or is not available for visibility "
+            "timeout change.",
+        )  # fmt: skip
+    if outcome.now == "leased":
+        return bad_receipt(handle, "The message was received again.")
+    return SqsError("MessageNotInflight", "The specified message isn't in flight.")
+
+
+def _check_visibility(seconds: int) -> None:
+    if not 0 <= seconds <= VISIBILITY_MAX:
+        raise invalid("VisibilityTimeout", seconds, "Must be between 0 and 43200, if provided.")
+
+
+def _attempt_key(
+    at: SqsPlace, entry: QueueEntry, asked: shapes.ReceiveMessage
+) -> tuple[str, str, str] | None:
+    given = m.checked_id("ReceiveRequestAttemptId", asked.receive_request_attempt_id)
+    if given is None or not entry.settings.fifo:
+        return None
+    return at.caller.namespace, entry.name, given
+
+
+def _shown(
+    at: SqsPlace,
+    entry: QueueEntry,
+    message: Delivery,
+    system: frozenset[str],
+    wanted: Iterable[str],
+) -> Found:
+    """A message as its receiver gets it."""
+    body, attributes = m.unpacked(message)
+    origin = message.origin
+    sent_to = entry.name if origin is None else origin.queue
+    found: Found = {
+        "MessageId": m.message_id(message.id, sent_to),
+        "ReceiptHandle": m.handle_of(message.receipt),
+        "MD5OfBody": m.md5_of(body),
+        "Body": body,
+    }
+    asked = m.asked_for(attributes, wanted)
+    if asked:
+        found["MessageAttributes"] = {name: m.shown(one) for name, one in asked.items()}
+        found["MD5OfMessageAttributes"] = m.md5_of_attributes(asked)
+    if system:
+        told = _system_of(at, entry, message)
+        found["Attributes"] = {name: text for name, text in told.items() if name in system}
+    return found
+
+
+def _system_of(at: SqsPlace, entry: QueueEntry, message: Delivery) -> dict[str, str]:
+    token, headers = at.caller.token, message.headers
+    told = {
+        "SenderId": at.account if token is None else token.id,
+        "SentTimestamp": str(message.sent_at),
+        "ApproximateReceiveCount": str(message.attempt),
+        "ApproximateFirstReceiveTimestamp": str(_first_receive(entry.name, message)),
+    }
+    if entry.settings.fifo:
+        told["SequenceNumber"] = m.sequence_number(message.id)
+        told["MessageDeduplicationId"] = headers.get(m.DEDUP, str(message.id))
+    if message.channel:
+        told["MessageGroupId"] = message.channel
+    if m.TRACE in headers:
+        told["AWSTraceHeader"] = headers[m.TRACE]
+    if message.origin is not None and message.origin.queue != entry.name:
+        told["DeadLetterQueueSourceArn"] = at.arn(message.origin.queue)
+    return told
+
+
+def _first_receive(queue: str, message: Delivery) -> int:
+    """The time of a message's first receive, as far as this process has seen it."""
+    at = message.lease_until - message.lease_ms
+    if message.attempt == 1:
+        if len(_first) >= FIRST_MAX:
+            del _first[next(iter(_first))]
+        _first[message.id] = queue, at
+        return at
+    known = _first.get(message.id)
+    return known[1] if known is not None and known[0] == queue else at
