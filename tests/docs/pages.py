@@ -39,7 +39,18 @@ BLOCK = re.compile(r"^( *)```(\w+)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"# ([\w/]+\.\w+)\n")
 EXIT_CODE = re.compile(r"# exit code (\d)$")
 ENDLESS = ("bench", "demo", "dev", "serve")
-PROGRAMS = ("cd", "crontab", "curl", "docker", "git", "jupyter", "kubectl", "pg_dump", "psql")
+PROGRAMS = (
+    "aws",
+    "cd",
+    "crontab",
+    "curl",
+    "docker",
+    "git",
+    "jupyter",
+    "kubectl",
+    "pg_dump",
+    "psql",
+)
 PROGRAMS += ("spark-submit", "sqlite3", "touch")
 """Of other people: they are taken on trust."""
 

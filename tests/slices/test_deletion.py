@@ -144,7 +144,7 @@ def test_a_server_without_it_lacks_its_routes_only(name: str, tmp_path: Path) ->
         print(serving(ServerOptions(), listener, None).dashboard is not None)
     """
     there, shown = copied(tmp_path, gone(name)).run("-c", textwrap.dedent(code)).splitlines()
-    assert there.split() == sorted({"compat", "dashboard", "server"} - {name})
+    assert there.split() == sorted({"compat", "dashboard", "server", "sqs"} - {name})
     assert shown == str(name != "dashboard")
 
 

@@ -94,7 +94,7 @@ def test_headers_may_be_as_long_as_the_library_allows(owner, role):
         {"queue": "evil\nname/<script>"},
         {"queue": "a/b/c"},
         {"queue": "acme/"},
-        {"queue": "x" * 65},
+        {"queue": "x" * 81},
         {"queue": "good\n"},
         {"queue": None},
         {"channels": ["x" * 256]},

@@ -20,11 +20,11 @@ LINES_MAX = {
     "slice otel": 515,
     "slice pipeline": 9_861,
     "slice server": 8_248,
-    "slice sqs": 2_020,
+    "slice sqs": 2_000,
     "slice tasks": 1_220,
     "slice testing": 149,
     "SQL": 13_490,
-    "tests": 67_440,
+    "tests": 67_451,
 }
 SLACK = 200
 """How far below its figure a part may be before the figure has to follow."""

@@ -55,18 +55,14 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,80}|[A-Za-z0-9_-]{1,75}\.fifo")
 def checked_name(name: str, *, fifo: bool) -> str:
     """The name of a queue to make. Raises: SqsError."""
     if not _NAME.fullmatch(name):
-        raise invalid(
-            "QueueName", name,
-            "Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length",
-        )  # fmt: skip
-    if name[0] in "-_":
-        raise invalid("QueueName", name, "This server's names begin with a letter or a digit.")
-    if name.endswith(FIFO) != fifo:
-        raise invalid(
-            "QueueName", name,
-            "The name of a FIFO queue must end with the .fifo suffix, and no other queue's does.",
-        )  # fmt: skip
-    return name
+        reason = "Can only include alphanumeric characters, hyphens, or underscores, 1 to 80."
+    elif name[0] in "-_":
+        reason = "This server's names begin with a letter or a digit."
+    elif name.endswith(FIFO) != fifo:
+        reason = "The name of a FIFO queue must end with the .fifo suffix, and no other may."
+    else:
+        return name
+    raise invalid("QueueName", name, reason)
 
 
 def name_in_arn(arn: str, parameter: str) -> str:
@@ -156,11 +152,8 @@ def redrive_of(attributes: Mapping[str, str]) -> tuple[str, int] | None:
     policy = _json_object("RedrivePolicy", text)
     arn, most = policy.get("deadLetterTargetArn"), str(policy.get("maxReceiveCount", ""))
     if not isinstance(arn, str) or not arn or not most:
-        raise invalid(
-            "RedrivePolicy", text,
-            "Redrive policy does not contain mandatory attribute: deadLetterTargetArn, "
-            "maxReceiveCount.",
-        )  # fmt: skip
+        reason = "deadLetterTargetArn and maxReceiveCount are mandatory."
+        raise invalid("RedrivePolicy", text, reason)
     if not re.fullmatch("[0-9]{1,4}", most) or not 1 <= int(most) <= 1_000:
         raise invalid(
             "RedrivePolicy", text, "Invalid value for maxReceiveCount: must be between 1 and 1000."

@@ -12,6 +12,7 @@ from base64 import b64decode, b64encode, urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as Base64Error
 from collections.abc import Iterable, Mapping
 from hashlib import md5, sha256
+from operator import itemgetter
 from uuid import UUID
 
 import msgspec
@@ -108,14 +109,13 @@ def md5_of_attributes(attributes: Attributes) -> str | None:
     if not attributes:
         return None
     found = md5(usedforsecurity=False)
-    for name in sorted(attributes):
-        one = attributes[name]
+    for name, one in sorted(attributes.items(), key=itemgetter(0)):
         kind = one.data_type or ""
-        parts = name.encode(), kind.encode(), _value(one)
-        for place, part in enumerate(parts):
-            if place == 2:
-                found.update(b"\2" if kind.startswith("Binary") else b"\1")
+        for part in (name.encode(), kind.encode()):
             found.update(len(part).to_bytes(4, "big") + part)
+        value = _value(one)
+        found.update(b"\2" if kind.startswith("Binary") else b"\1")
+        found.update(len(value).to_bytes(4, "big") + value)
     return found.hexdigest()
 
 

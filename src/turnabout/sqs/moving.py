@@ -57,8 +57,7 @@ async def cancel_message_move_task(at: SqsPlace, asked: shapes.CancelMove) -> Fo
     except (Base64Error, ValueError, KeyError, TypeError) as error:
         raise invalid("TaskHandle", asked.task_handle, "It is not a task's handle.") from error
     found = await at.caller.run(v.RedriveList(source, 1_000))
-    task = next((one for one in found if one.id == id_), None)
-    if task is None or task.state != "running":
+    if not any(one.id == id_ and one.state == "running" for one in found):
         text = "There is no such task, or it is not running any more."
         raise SqsError("ResourceNotFoundException", text, 404)
     stopped = await at.caller.run(v.RedriveCancel(id_))

@@ -7,7 +7,7 @@ from typing import Any
 
 from turnabout.sqs import attributes as attrs
 from turnabout.sqs import shapes
-from turnabout.sqs.errors import SqsError, invalid, no_queue
+from turnabout.sqs.errors import SqsError, invalid
 from turnabout.sqs.place import SqsPlace
 from turnabout.words import verbs as v
 from turnabout.words.entities import QueueEntry
@@ -80,12 +80,8 @@ async def delete_queue(at: SqsPlace, asked: shapes.QueueShape) -> None:
             changes = {"dead_letter": None, "max_attempts": None}
             await at.caller.run(v.QueueUpdate(source.name, changes))
             at.known.forget(at.caller, source.name)
-    try:
-        await at.caller.run(v.QueueDelete(entry.name))
-    except QueueNotFound as error:
-        raise no_queue() from error
-    finally:
-        at.known.forget(at.caller, entry.name)
+    at.known.forget(at.caller, entry.name)
+    await at.caller.run(v.QueueDelete(entry.name))
     await _delete_empty_grave(at, entry)
 
 

@@ -21,7 +21,7 @@ from turnabout.words import verbs as v
 from turnabout.words.entities import Delivery, QueueEntry, Receipt
 from turnabout.words.outcomes import LeaseLost, Received
 
-E = TypeVar("E", shapes.DeleteEntry, shapes.ChangeEntry)
+E = TypeVar("E", shapes.ReceiptShape, shapes.ChangeEntry)
 Found = dict[str, Any]
 Settle = Callable[[SqsPlace, QueueEntry, list[tuple[E, Receipt]]], Awaitable[list[SqsError | None]]]
 
@@ -72,7 +72,7 @@ async def receive_message(at: SqsPlace, asked: shapes.ReceiveMessage) -> tuple[F
 
 async def delete_message(at: SqsPlace, asked: shapes.DeleteMessage) -> None:
     """Delete a message that was received."""
-    await _one(at, asked.queue_url, shapes.DeleteEntry("", asked.receipt_handle), _delete)
+    await _one(at, asked.queue_url, asked, _delete)
 
 
 async def delete_message_batch(at: SqsPlace, asked: shapes.DeleteBatch) -> Found:
@@ -82,8 +82,7 @@ async def delete_message_batch(at: SqsPlace, asked: shapes.DeleteBatch) -> Found
 
 async def change_message_visibility(at: SqsPlace, asked: shapes.ChangeVisibility) -> None:
     """Let a message be visible to others sooner, or later."""
-    one = shapes.ChangeEntry("", asked.receipt_handle, asked.visibility_timeout)
-    await _one(at, asked.queue_url, one, _change)
+    await _one(at, asked.queue_url, asked, _change)
 
 
 async def change_message_visibility_batch(at: SqsPlace, asked: shapes.ChangeBatch) -> Found:
@@ -123,7 +122,7 @@ async def _batch(at: SqsPlace, url: str, entries: Sequence[E], settle: Settle[E]
 
 
 async def _delete(
-    at: SqsPlace, entry: QueueEntry, entries: list[tuple[shapes.DeleteEntry, Receipt]]
+    at: SqsPlace, entry: QueueEntry, entries: list[tuple[shapes.ReceiptShape, Receipt]]
 ) -> list[SqsError | None]:
     receipts = tuple(receipt for _, receipt in entries)
     outcomes = await at.caller.run(v.Ack(entry.name, receipts))
@@ -174,10 +173,8 @@ async def _change(
 
 def _not_in_flight(handle: str, outcome: LeaseLost) -> SqsError:
     if outcome.now == "gone":
-        return invalid(
-            "ReceiptHandle", handle, "Message does not exist or is not available for visibility "
-            "timeout change.",
-        )  # fmt: skip
+        reason = "Message does not exist or is not available for visibility timeout change."
+        return invalid("ReceiptHandle", handle, reason)
     if outcome.now == "leased":
         return bad_receipt(handle, "The message was received again.")
     return SqsError("MessageNotInflight", "The specified message isn't in flight.")

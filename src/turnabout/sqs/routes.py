@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
 from typing import Any
 
 from starlette.requests import Request
@@ -55,26 +54,25 @@ NOT_HERE = ("AddPermission", "RemovePermission")
 
 def routes(context: ServerContext) -> Sequence[BaseRoute]:
     """The routes below `/sqs`; with the server's option `sqs_root` those at the root, too."""
-    door = SqsDoor(context)
-    made: list[BaseRoute] = []
+    known, made = KnownQueues(), list[BaseRoute]()
     for prefix in (PREFIX, *([""] if context.options.sqs_root else [])):
-        here = partial(door.answer, prefix=prefix)
-        made += [
-            Route(f"{prefix}/{{account:int}}/{{queue}}", here, methods=["GET", "POST"]),
-            Route(f"{prefix}/", here, methods=["GET", "POST"] if prefix else ["POST"]),
-        ]
-    return [*made, Route(PREFIX, partial(door.answer, prefix=PREFIX), methods=["GET", "POST"])]
+        door, methods = SqsDoor(context, prefix, known), ["GET", "POST"]
+        made.append(Route(f"{prefix}/{{account:int}}/{{queue}}", door.answer, methods=methods))
+        made.append(Route(f"{prefix}/", door.answer, methods=methods if prefix else ["POST"]))
+        made += [Route(prefix, door.answer, methods=methods)] if prefix else []
+    return made
 
 
 class SqsDoor:
     """Answers requests of SQS's clients."""
 
-    def __init__(self, context: ServerContext) -> None:
+    def __init__(self, context: ServerContext, prefix: str, known: KnownQueues) -> None:
         self._context = context
-        self._known = KnownQueues()
+        self._prefix = prefix
+        self._known = known
         self._attempts: dict[tuple[str, str, str], tuple[float, bytes]] = {}
 
-    async def answer(self, request: Request, prefix: str) -> Response:
+    async def answer(self, request: Request) -> Response:
         """Answer a request, in the protocol that it came by."""
         body = await request.body()
         request_id = str(uuid.uuid4())
@@ -84,7 +82,7 @@ class SqsDoor:
             if call.is_form and "queue" in request.path_params:
                 call.fields.setdefault("QueueUrl", request.url.path)
             caller, region = await self._caller(request, body)
-            at = SqsPlace(request, caller, region, prefix, self._known, self._attempts)
+            at = SqsPlace(request, caller, region, self._prefix, self._known, self._attempts)
             return await self._done(at, call, request_id)
         except TurnaboutError as error:
             refused = meaning(error)

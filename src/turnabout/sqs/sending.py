@@ -19,6 +19,7 @@ from turnabout.words.outcomes import Sent
 Found = dict[str, Any]
 BATCH_BYTES_MAX = 1_048_576
 DELAY_MAX = 900
+NOT_OF_THIS_TYPE = "The request includes a parameter that is not valid for this queue type."
 
 
 async def send_message(at: SqsPlace, asked: shapes.SendMessage) -> Found:
@@ -89,10 +90,7 @@ def _outgoing(entry: QueueEntry, asked: shapes.MessageShape) -> Outgoing:
     if entry.settings.fifo and group is None:
         raise missing("MessageGroupId")
     if entry.settings.fifo and delay:
-        raise invalid(
-            "DelaySeconds", delay,
-            "The request include parameter that is not valid for this queue type.",
-        )  # fmt: skip
+        raise invalid("DelaySeconds", delay, NOT_OF_THIS_TYPE)
     payload, content_type, headers = m.packed(body, given)
     if (trace := _trace_of(asked)) is not None:
         headers[m.TRACE] = trace
@@ -113,10 +111,7 @@ def _dedup_key(entry: QueueEntry, kept: Any, asked: shapes.MessageShape) -> str 
     given = m.checked_id("MessageDeduplicationId", asked.message_deduplication_id)
     if not entry.settings.fifo:
         if given is not None:
-            raise invalid(
-                "MessageDeduplicationId", given,
-                "The request includes a parameter that is not valid for this queue type.",
-            )  # fmt: skip
+            raise invalid("MessageDeduplicationId", given, NOT_OF_THIS_TYPE)
         return None
     if given is None and kept.get("ContentBasedDeduplication") != "true":
         raise wrong(

@@ -90,28 +90,27 @@ class ReceiveMessage(QueueShape, frozen=True):
     receive_request_attempt_id: str | None = None
 
 
-class DeleteMessage(QueueShape, frozen=True):
+class ReceiptShape(SqsShape, frozen=True):
+    """A message that was received; in a batch it has an id."""
+
     receipt_handle: str
+    id: str = ""
 
 
-class DeleteEntry(SqsShape, frozen=True):
-    id: str
-    receipt_handle: str
+class DeleteMessage(ReceiptShape, frozen=True, kw_only=True):
+    queue_url: str
 
 
 class DeleteBatch(QueueShape, frozen=True):
-    entries: list[DeleteEntry] = []
+    entries: list[ReceiptShape] = []
 
 
-class ChangeVisibility(QueueShape, frozen=True):
-    receipt_handle: str
+class ChangeEntry(ReceiptShape, frozen=True, kw_only=True):
     visibility_timeout: int
 
 
-class ChangeEntry(SqsShape, frozen=True):
-    id: str
-    receipt_handle: str
-    visibility_timeout: int
+class ChangeVisibility(ChangeEntry, frozen=True, kw_only=True):
+    queue_url: str
 
 
 class ChangeBatch(QueueShape, frozen=True):

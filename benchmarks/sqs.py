@@ -1,0 +1,184 @@
+"""Messages a second by the API of SQS: beside `/v1` of the same server, and beside moto's server.
+
+`python -m benchmarks.sqs`, on a quiet machine. Eight connections of one client send, or receive and
+delete, one or ten messages a call; rounds take turns. The stores are on disk: SQLite with
+synchronous full, a PostgreSQL of ours with synchronous_commit. moto keeps messages in memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+
+import httpx2
+
+from benchmarks.on_server import ServerBase
+from turnabout.dev.pgserver import PostgresServer
+from turnabout.postgres import install
+
+CONNECTIONS, SECONDS, ROUNDS = 8, 3.0, 5
+SIZES = (1, 10)
+SIGNED = (
+    "AWS4-HMAC-SHA256 Credential=any/20260101/us-east-1/sqs/aws4_request, SignedHeaders=host, "
+    "Signature=none"
+)
+
+
+class Sqs:
+    """A client of the API, without an SDK, whose own time would be most of it."""
+
+    def __init__(self, client: httpx2.AsyncClient, url: str) -> None:
+        self._client, self._url = client, url
+        self.queue = ""
+
+    async def ask(self, action: str, **fields: object) -> dict[str, object]:
+        """Ask for an action."""
+        headers = {
+            "X-Amz-Target": f"AmazonSQS.{action}", "Authorization": SIGNED,
+            "X-Amz-Date": "20260101T000000Z", "Content-Type": "application/x-amz-json-1.0",
+        }  # fmt: skip
+        answer = await self._client.post(self._url, content=json.dumps(fields), headers=headers)
+        answer.raise_for_status()
+        return json.loads(answer.content or b"{}")
+
+    async def make(self) -> None:
+        """Make the queue."""
+        self.queue = str((await self.ask("CreateQueue", QueueName="bench"))["QueueUrl"])
+
+    async def send(self, many: int) -> int:
+        """Send messages."""
+        if many == 1:
+            await self.ask("SendMessage", QueueUrl=self.queue, MessageBody="x" * 100)
+        else:
+            entries = [{"Id": str(n), "MessageBody": "x" * 100} for n in range(many)]
+            await self.ask("SendMessageBatch", QueueUrl=self.queue, Entries=entries)
+        return many
+
+    async def take(self, many: int) -> int:
+        """Receive messages, and delete them."""
+        found = await self.ask("ReceiveMessage", QueueUrl=self.queue, MaxNumberOfMessages=many)
+        handles = [one["ReceiptHandle"] for one in found.get("Messages", [])]  # type: ignore[attr-defined]
+        if many == 1 and handles:
+            await self.ask("DeleteMessage", QueueUrl=self.queue, ReceiptHandle=handles[0])
+        elif handles:
+            entries = [{"Id": str(n), "ReceiptHandle": one} for n, one in enumerate(handles)]
+            await self.ask("DeleteMessageBatch", QueueUrl=self.queue, Entries=entries)
+        return len(handles)
+
+
+class Native:
+    """The same by `/v1`."""
+
+    def __init__(self, client: httpx2.AsyncClient, url: str) -> None:
+        self._client, self._url = client, f"{url}/v1/queues/native"
+
+    async def make(self) -> None:
+        """Make nothing: the first send does."""
+
+    async def _ask(self, path: str, body: object) -> dict[str, object]:
+        headers = {"Content-Type": "application/json"}
+        answer = await self._client.post(
+            self._url + path, content=json.dumps(body), headers=headers
+        )
+        answer.raise_for_status()
+        return json.loads(answer.content)
+
+    async def send(self, many: int) -> int:
+        """Send messages."""
+        await self._ask("/messages", {"messages": [{"payload": {"text": "x" * 100}}] * many})
+        return many
+
+    async def take(self, many: int) -> int:
+        """Receive messages, and ack them."""
+        found = await self._ask("/receive", {"max_messages": many})
+        receipts = [one["receipt"] for one in found["deliveries"]]  # type: ignore[attr-defined]
+        if receipts:
+            await self._ask("/ack", {"receipts": receipts})
+        return len(receipts)
+
+
+async def rate(door: Sqs | Native, what: str, many: int) -> float:
+    """Messages a second, of all connections."""
+    if what == "take":  # as many as are taken at the most
+        await asyncio.gather(*(door.send(10) for _ in range(int(150 * SECONDS) * many)))
+    until, done = time.perf_counter() + SECONDS, 0
+
+    async def work() -> None:
+        nonlocal done
+        while time.perf_counter() < until:
+            done += await getattr(door, what)(many)
+
+    await asyncio.gather(*(work() for _ in range(CONNECTIONS)))
+    return done / SECONDS
+
+
+@contextlib.contextmanager
+def moto() -> Iterator[str]:
+    """A server of moto's."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    words = [sys.executable, "-m", "moto.server", "-p", str(port)]
+    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        for _ in range(100):
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+                break
+            time.sleep(0.1)
+        yield f"http://127.0.0.1:{port}/"
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+async def measure(urls: dict[str, str]) -> None:
+    """Print a table."""
+    limits = httpx2.Limits(max_connections=CONNECTIONS)
+    async with httpx2.AsyncClient(limits=limits, timeout=60) as client:
+        doors: dict[str, Sqs | Native] = {
+            name: Native(client, url) if name.startswith("/v1") else Sqs(client, url)
+            for name, url in urls.items()
+        }
+        for door in doors.values():
+            await door.make()
+        print(f"{'messages a second':24}", *(f"{name:>18}" for name in doors))
+        for what in ("send", "take"):
+            for many in SIZES:
+                rates: dict[str, list[float]] = {name: [] for name in doors}
+                for _ in range(ROUNDS):
+                    for name, door in doors.items():
+                        rates[name].append(await rate(door, what, many))
+                cells = (
+                    f"{statistics.median(one):8,.0f} ±{(max(one) - min(one)) / 2:<6,.0f}"
+                    for one in rates.values()
+                )
+                print(f"{what + ', ' + str(many) + ' a call':24}", *(f"{one:>18}" for one in cells))
+
+
+def main() -> None:
+    """Start the servers, and measure."""
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        urls: dict[str, str] = {}
+        postgres = stack.enter_context(PostgresServer(profile="durable"))
+        install.up(postgres.url())
+        for name, store in (
+            ("SQLite", f"sqlite:///{folder}/app.db"),
+            ("PostgreSQL", postgres.url()),
+        ):
+            server = ServerBase(store)
+            stack.callback(server.close)
+            urls |= {f"/v1, {name}": server.url, f"/sqs, {name}": f"{server.url}/sqs/"}
+        urls["moto"] = stack.enter_context(moto())
+        asyncio.run(measure(urls))
+
+
+if __name__ == "__main__":
+    main()
