@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -73,9 +74,9 @@ def name_in_arn(arn: str, parameter: str) -> str:
     return found[3]
 
 
-def kept_of(entry: QueueEntry) -> dict[str, str]:
+def kept_of(entry: QueueEntry) -> Mapping[str, str]:
     """The attributes that clients of SQS have set."""
-    return json.loads((entry.settings.labels or {}).get(LABEL, "{}"))
+    return _read((entry.settings.labels or {}).get(LABEL, "{}"))
 
 
 def is_made_here(entry: QueueEntry) -> bool:
@@ -216,6 +217,11 @@ def check_names(names: Iterable[str]) -> frozenset[str]:
         if name not in READABLE:
             raise SqsError("InvalidAttributeName", f"Unknown Attribute {name}.")
     return frozenset(names)
+
+
+@lru_cache(maxsize=1_000)  # each message that is sent looks here
+def _read(label: str) -> Mapping[str, str]:
+    return json.loads(label)
 
 
 def _json_object(name: str, text: str) -> dict[str, Any]:

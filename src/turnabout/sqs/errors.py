@@ -6,7 +6,6 @@ import logging
 
 from turnabout.words import errors as e
 
-SENDER, RECEIVER = "Sender", "Receiver"
 _SQS = "AWS.SimpleQueueService."
 _PREFIXED = frozenset({
     "BatchEntryIdsNotDistinct", "BatchRequestTooLong", "EmptyBatchRequest", "InvalidBatchEntryId",
@@ -41,7 +40,7 @@ class SqsError(Exception):
     @property
     def fault(self) -> str:
         """The end whose fault it is: the sender, or the receiver, which may do better later."""
-        return RECEIVER if self.status >= 500 else SENDER
+        return "Receiver" if self.status >= 500 else "Sender"
 
 
 def wrong(text: str) -> SqsError:

@@ -143,11 +143,10 @@ def unpacked(message: Delivery) -> tuple[str, dict[str, AttributeValue]]:
     if ATTRIBUTES in headers:
         kept = json.loads(headers[ATTRIBUTES])
         return body, {name: _read(one) for name, one in kept.items()}
-    own = (TRACE, DEDUP)
     return body, {
         name: AttributeValue("String", text)
         for name, text in headers.items()
-        if text and name not in own
+        if text and name not in (TRACE, DEDUP)
     }
 
 

@@ -89,11 +89,6 @@ class SqsCall:
         text = f"<Error>{inner}</Error><RequestId>{request_id}</RequestId>"
         return _document(f'<ErrorResponse xmlns="{NAMESPACE}">{text}</ErrorResponse>'), {}
 
-    @property
-    def content_type(self) -> str:
-        """The content type of an answer."""
-        return XML if self.is_form else JSON
-
 
 def call_of(request: Request, body: bytes) -> SqsCall:
     """The action that a request asks for. Raises: SqsError if it asks for none."""

@@ -17,11 +17,12 @@ from turnabout.server.verbs import SIGN, signing_secret
 from turnabout.sqs import moving, queues, receiving, sending, shapes
 from turnabout.sqs.errors import SqsError, meaning
 from turnabout.sqs.place import REGION, KnownQueues, SqsPlace
-from turnabout.sqs.protocol import SqsCall, call_of
+from turnabout.sqs.protocol import JSON, XML, SqsCall, call_of
 from turnabout.sqs.signature import Signature, signature_of
 from turnabout.words.errors import TurnaboutError
 
 PREFIX = "/sqs"
+IS_BUSY = True  # its routes come first
 Action = Callable[[SqsPlace, Any], Awaitable[Any]]
 
 ACTIONS: dict[str, tuple[type[shapes.SqsShape], Action]] = {
@@ -133,4 +134,4 @@ class SqsDoor:
 
     @staticmethod
     def _headers(call: SqsCall, request_id: str) -> dict[str, str]:
-        return {"content-type": call.content_type, "x-amzn-requestid": request_id}
+        return {"content-type": XML if call.is_form else JSON, "x-amzn-requestid": request_id}

@@ -57,8 +57,8 @@ async def send_message_batch(at: SqsPlace, asked: shapes.SendBatch) -> Found:
 
 def failure(id_: str, error: SqsError) -> Found:
     """The error of an entry of a batch."""
-    is_ours = error.fault == "Sender"
-    return {"Id": id_, "SenderFault": is_ours, "Code": error.code, "Message": error.text}
+    told = {"Id": id_, "SenderFault": error.status < 500}
+    return {**told, "Code": error.code, "Message": error.text}
 
 
 async def _queue(at: SqsPlace, url: str) -> QueueEntry:
