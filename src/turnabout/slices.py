@@ -30,7 +30,8 @@ class Slice:
     sqlite    `PROCEDURES`: one for each verb; beside them `sql/` and `migrations/`
     postgres  `CALLS`: a call for each verb, which roles that may `operate` can make, and `VIEWS`,
               which they may read; beside them `functions/` and `migrations/`
-    routes    `routes(context)`: more paths for the server, which alone loads this: it may import it
+    routes    `routes(context)`: more paths for the server, which alone loads this; may import it.
+              `IS_BUSY = True`: few paths with many requests, which come first
     tracing   `Spans`, for `connect(tracing=…)`, and `SpansOnBehalf`, for a server
     commands  `SECTIONS`: commands by the title of their section in the help
     checks    `checks(url)`: what `doctor` asks, once the schema is there

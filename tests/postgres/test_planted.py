@@ -43,7 +43,7 @@ BUGS = bugs(
 @ test_extend::test_a_lease_is_never_made_shorter
 - when exact then until_ms else greatest(until_ms,
 + when true then until_ms else greatest(until_ms,
-# an exact end is no sooner
+# an exact extension does not shorten
 @ test_extend::test_one_of_a_batch_ends_sooner_and_the_others_run_on
 - where l.id = any (v_locked) and l.id <> all (v_whole) and l.until > until_ms;
 + where false;

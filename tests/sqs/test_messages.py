@@ -2,10 +2,13 @@
 
 import threading
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from tests.sqs.conftest import client_of
+from tests.support.served import WIDE, served
 from turnabout import Policy
 
 ATTRIBUTES = {
@@ -42,7 +45,7 @@ def test_a_message_comes_as_it_was_sent(sqs: Any, url: str) -> None:
     assert told["ApproximateReceiveCount"] == "1"
     assert abs(int(told["SentTimestamp"]) / 1000 - time.time()) < 60
     sqs.delete_message(QueueUrl=url, ReceiptHandle=got["ReceiptHandle"])
-    sqs.delete_message(QueueUrl=url, ReceiptHandle=got["ReceiptHandle"])  # is no error
+    sqs.delete_message(QueueUrl=url, ReceiptHandle=got["ReceiptHandle"])  # a second time: no error
     assert received(sqs, url) == []
 
 
@@ -214,3 +217,23 @@ def test_a_long_poll_hears_of_a_message(sqs: Any, service: Any, url: str) -> Non
     began = time.monotonic()
     assert len(received(sqs, url)) == 1
     assert time.monotonic() - began < 15
+
+
+@pytest.mark.parametrize("kept", ["[", '{"a": 5}', '{"a": ["Binary", "?"]}', '{"a": ["Odd", "x"]}'])
+def test_headers_that_only_look_like_ours_harm_nobody(
+    service: Any, sqs: Any, url: str, kept: str
+) -> None:
+    queue = service.mq.queue("jobs")
+    queue.send("first", headers={"sqs-attributes": kept})
+    queue.send("[", content_type="application/vnd.turnabout.sqs+json")
+    got = received(sqs, url, MessageAttributeNames=["All"], AttributeNames=["All"])
+    assert [one["Body"] for one in got] == ["first", "["]
+
+
+def test_the_server_s_limit_holds(tmp_path: Any, refused: Any) -> None:
+    options = replace(WIDE, auth="none", max_payload_bytes=2_000)
+    with served(f"sqlite:///{tmp_path}/app.db", options=options) as server:
+        sqs = client_of(f"{server.url}/sqs", aws_access_key_id="a", aws_secret_access_key="b")
+        url = sqs.create_queue(QueueName="jobs")["QueueUrl"]
+        sqs.send_message(QueueUrl=url, MessageBody="x" * 2_000)
+        refused(sqs.send_message, "InvalidParameterValue", QueueUrl=url, MessageBody="x" * 2_001)

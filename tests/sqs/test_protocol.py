@@ -190,3 +190,28 @@ def test_hostile_json(service: Service, body: bytes, target: str) -> None:
     answer = httpx2.post(f"{service.url}/sqs/", content=body, headers=headers)
     assert answer.status_code in (400, 404), answer.text
     assert answer.json()["__type"].startswith("com.amazonaws.sqs#")
+
+
+@pytest.mark.parametrize(
+    "value", ["\xe9", "Credential=a/b/c/sqs/aws4_request, SignedHeaders=host, Signature=\xe9", "x"]
+)
+def test_hostile_signatures(service: Service, value: str) -> None:
+    id_ = service.keys("operate", "sign")["aws_access_key_id"]
+    text = f"AWS4-HMAC-SHA256 {value}".replace("=a/b/c", f"={id_}/20260101/x")
+    now = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+    headers = {"Authorization": text.replace("20260101", now[:8]).encode("latin-1"),
+               "X-Amz-Date": now.encode(), "X-Amz-Target": b"AmazonSQS.ListQueues"}  # fmt: skip
+    answer = httpx2.post(f"{service.url}/sqs/", content=b"{}", headers=headers)
+    assert answer.status_code == 403, answer.text
+
+
+@pytest.mark.parametrize("seconds", ["0", "604801", "0" * 9 + "9" * 5_000, "\u0665", "x"])
+def test_hostile_lifetimes(service: Service, seconds: str) -> None:
+    asked = {"Action": "ListQueues", "X-Amz-Algorithm": "AWS4-HMAC-SHA256"}
+    answer = httpx2.get(f"{service.url}/sqs/", params={**asked, "X-Amz-Expires": seconds})
+    assert answer.status_code == 403, answer.text
+
+
+def test_an_address_that_is_none(service: Service, refused: Any) -> None:
+    for wrong in ("http://[x", "", "a b"):
+        refused(service.client().purge_queue, "InvalidAddress", QueueUrl=wrong)

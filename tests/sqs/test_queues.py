@@ -272,3 +272,43 @@ def test_a_receive_is_repeated_by_its_attempt_id(sqs: Any, fifo: str) -> None:
     one = sqs.receive_message(QueueUrl=fifo, ReceiveRequestAttemptId="1")["Messages"]
     assert sqs.receive_message(QueueUrl=fifo, ReceiveRequestAttemptId="1")["Messages"] == one
     assert bodies(sqs, fifo, ReceiveRequestAttemptId="2") == []
+
+
+def test_an_attempt_that_lost_its_messages_is_not_repeated(sqs: Any, fifo: str) -> None:
+    sqs.send_message(QueueUrl=fifo, MessageBody="x", MessageGroupId="g")
+    ask = {"QueueUrl": fifo, "ReceiveRequestAttemptId": "1"}
+    (one,) = sqs.receive_message(**ask)["Messages"]
+    which = {"QueueUrl": fifo, "ReceiptHandle": one["ReceiptHandle"]}
+    sqs.change_message_visibility(**which, VisibilityTimeout=0)
+    (again,) = sqs.receive_message(QueueUrl=fifo)["Messages"]
+    assert "Messages" not in sqs.receive_message(**ask)
+    sqs.delete_message(QueueUrl=fifo, ReceiptHandle=again["ReceiptHandle"])
+
+
+# --- queues of others ----------------------------------------------------------------------------
+
+
+def test_what_is_not_set_stays_as_another_program_has_it(sqs: Any, service: Any) -> None:
+    queue = service.mq.queue("jobs")
+    queue.create(lease_seconds=7, max_attempts=3, backoff_seconds=9, dedup_window_seconds=60)
+    before = queue.settings()
+    url = sqs.get_queue_url(QueueName="jobs")["QueueUrl"]
+    found = attributes(sqs, url)
+    assert found["VisibilityTimeout"] == "7"
+    assert json.loads(found["RedrivePolicy"])["deadLetterTargetArn"].endswith(":jobs-dead")
+    sqs.set_queue_attributes(QueueUrl=url, Attributes={"DelaySeconds": "5"})
+    after = queue.settings()
+    assert after.delay_seconds == 5
+    assert after.changed({"delay_seconds": 0.0, "labels": None}) == before
+    queue.update(lease_seconds=9)
+    assert attributes(sqs, url)["VisibilityTimeout"] == "9"
+
+
+def test_a_deleted_dead_letter_queue_does_not_come_back(sqs: Any, service: Any) -> None:
+    dead = made(sqs, "graveyard")
+    policy = json.dumps({"deadLetterTargetArn": arn(sqs, dead), "maxReceiveCount": 1})
+    url = made(sqs, "jobs", RedrivePolicy=policy)
+    sqs.delete_queue(QueueUrl=dead)
+    sqs.set_queue_attributes(QueueUrl=url, Attributes={"DelaySeconds": "0"})
+    assert "RedrivePolicy" not in attributes(sqs, url)
+    assert "graveyard" not in {one.name for one in service.mq.queues()}

@@ -10,21 +10,21 @@ from pathlib import Path
 from tests.tidy.test_tree import ROOT, sources, text_of
 
 LINES_MAX = {
-    "core": 29_084,
+    "core": 29_085,
     "slice alembic": 48,
-    "slice compat": 938,
+    "slice compat": 929,
     "slice dashboard": 1_519,
     "slice dev": 750,
     "slice django": 1_096,
     "slice move": 1_115,
     "slice otel": 515,
     "slice pipeline": 9_861,
-    "slice server": 8_251,
+    "slice server": 8_286,
     "slice sqs": 2_000,
     "slice tasks": 1_220,
     "slice testing": 149,
     "SQL": 13_490,
-    "tests": 67_451,
+    "tests": 67_539,
 }
 SLACK = 200
 """How far below its figure a part may be before the figure has to follow."""

@@ -6,7 +6,6 @@ no other answer: `Turnabout-Fence` (see `answers`), `Turnabout-Error: queue_not_
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from functools import partial
 from math import ceil
@@ -24,6 +23,7 @@ from turnabout.compat.unfenced import Unfenced, fence
 from turnabout.server.auth.authorized_store import AuthorizedStore
 from turnabout.server.context import ServerContext
 from turnabout.server.http.delivery_response import DeliveryResponse, has_gone
+from turnabout.server.uuids import message_uuid, parts_of, queue_hash
 from turnabout.words.entities import Failure, Outgoing, QueueEntry
 from turnabout.words.errors import QueueNotFound, UsageError
 from turnabout.words.limits import DEAD_SUFFIX, INTEGER_MAX, LEASE_SECONDS_MAX
@@ -47,7 +47,6 @@ _BEFORE = "Something went wrong: "
 _MOST = {"max_attempts": INTEGER_MAX, "visibility_timeout_seconds": LEASE_SECONDS_MAX}
 PAYLOAD_BYTES = 2 * 1024 * 1024
 """The largest payload that hq takes; the default where the server's limit was not set."""
-_HASH_BITS = 59
 _NAMES_MAX = 10_000
 
 
@@ -186,10 +185,8 @@ class _Hq:
 
 
 class _HqNames:
-    """Maps a message in a queue to hq's id for it, a UUID of version 8 (RFC 9562), and back.
-
-    The first 63 of its 122 free bits are the message's id, so that ids sort in the order of
-    sending; the rest is a hash of the queue's name, which is looked up here.
+    """Maps a message in a queue to hq's id for it, a UUID (`server.uuids`), and back: the queue is
+    looked up here.
     """
 
     def __init__(self) -> None:
@@ -198,40 +195,34 @@ class _HqNames:
     def uuid(self, caller: AuthorizedStore, queue: str, id_: int) -> str:
         """The id that hq's clients know a message by."""
         self._note(caller.namespace, queue)
-        free = id_ << _HASH_BITS | _hash(queue)
-        high, middle, low = free >> 74, free >> 62 & 0xFFF, free & (1 << 62) - 1
-        return str(UUID(int=high << 80 | 0x8 << 76 | middle << 64 | 0b10 << 62 | low))
+        return message_uuid(id_, queue)
 
     async def place(self, caller: AuthorizedStore, text_: str) -> tuple[str, int] | None:
         """The queue and id in a UUID; None if the id isn't one of ours, or its queue is gone."""
         try:
-            whole = UUID(text_).int
+            parts = parts_of(UUID(text_))
         except ValueError as error:
             raise CompatError(400, f"Invalid URL: UUID parsing failed: {error}") from error
-        if whole >> 76 & 0xF != 0x8 or whole >> 62 & 0b11 != 0b10:
+        if parts is None:
             return None
-        free = whole >> 80 << 74 | (whole >> 64 & 0xFFF) << 62 | whole & (1 << 62) - 1
-        key = caller.namespace, free & (1 << _HASH_BITS) - 1
+        id_, hashed = parts
+        key = caller.namespace, hashed
         if key not in self._known:
             # It came from another process, or is invented. The list is asked for on our own
             # account: the caller's scopes are for the queue, and the answer names none of the list.
             for entry in await caller.insider().whole(QueueList()):
                 self._note(caller.namespace, entry.name)
         queue = self._known.get(key)
-        return None if queue is None else (queue, free >> _HASH_BITS)
+        return None if queue is None else (queue, id_)
 
     def _note(self, namespace: str, queue: str) -> None:
-        self._known[namespace, _hash(queue)] = queue
+        self._known[namespace, queue_hash(queue)] = queue
         while len(self._known) > _NAMES_MAX:
             del self._known[next(iter(self._known))]
 
 
 async def _web(_: Request) -> Response:
     return RedirectResponse("/dashboard/", 307)
-
-
-def _hash(queue: str) -> int:
-    return int.from_bytes(hashlib.sha256(queue.encode()).digest()[:8]) >> 64 - _HASH_BITS
 
 
 def _final(receipt: Any) -> Failure:

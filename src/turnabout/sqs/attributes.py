@@ -16,7 +16,6 @@ import msgspec
 
 from turnabout.sqs.errors import SqsError, invalid
 from turnabout.words.entities import QueueEntry, QueueStats
-from turnabout.words.limits import DEAD_SUFFIX
 
 LABEL = "aws:sqs"
 """The label with the attributes. Tags are the other labels; SQS keeps `aws:` for itself."""
@@ -124,25 +123,35 @@ def checked(attributes: Mapping[str, str], *, fifo: bool) -> dict[str, str]:
     return {name: value for name, value in attributes.items() if name != "FifoQueue"}
 
 
-def settings_of(attributes: Mapping[str, str], *, fifo: bool) -> dict[str, Any]:
-    """The settings that do what all attributes of a queue say. Raises: SqsError."""
-
-    def whole(name: str) -> int:
-        return int(attributes.get(name, WHOLE[name][2]))
-
-    redrive = redrive_of(attributes)
-    scope = attributes.get("DeduplicationScope", "queue")
+def settings_of_new(attributes: Mapping[str, str], *, fifo: bool) -> dict[str, Any]:
+    """The settings of a queue to make. Raises: SqsError."""
+    usual = {name: str(WHOLE[name][2]) for name in ("VisibilityTimeout", "MessageRetentionPeriod")}
     return {
-        "lease_seconds": max(whole("VisibilityTimeout"), 0.001),
-        "delay_seconds": float(whole("DelaySeconds")),
-        "ttl_seconds": float(whole("MessageRetentionPeriod")),
-        "dedup_window_seconds": DEDUP_SECONDS,
-        "dedup_scope": "channel" if scope == "messageGroup" else "queue",
-        "max_attempts": redrive[1] if redrive else None,
-        "dead_letter": redrive[0] if redrive else None,
-        "backoff_seconds": 0.0,
-        "fifo_run": RUN if fifo else 1,
-    }
+        "fifo": fifo, "fifo_run": RUN if fifo else 1, "backoff_seconds": 0.0,
+        "dedup_window_seconds": DEDUP_SECONDS, "max_attempts": None,
+        **settings_of({**usual, **attributes}),
+    }  # fmt: skip
+
+
+def settings_of(attributes: Mapping[str, str]) -> dict[str, Any]:
+    """The settings that do what these attributes say, and no others. Raises: SqsError."""
+    found: dict[str, Any] = {}
+    for name, text in attributes.items():
+        match name:
+            case "VisibilityTimeout":
+                found["lease_seconds"] = max(int(text), 0.001)
+            case "DelaySeconds":
+                found["delay_seconds"] = float(text)
+            case "MessageRetentionPeriod":
+                found["ttl_seconds"] = float(text)
+            case "DeduplicationScope":
+                found["dedup_scope"] = "channel" if text == "messageGroup" else "queue"
+            case "RedrivePolicy":
+                target, most = redrive_of(attributes) or (None, None)
+                found |= {"dead_letter": target, "max_attempts": most}
+            case _:
+                pass
+    return found
 
 
 def redrive_of(attributes: Mapping[str, str]) -> tuple[str, int] | None:
@@ -156,9 +165,7 @@ def redrive_of(attributes: Mapping[str, str]) -> tuple[str, int] | None:
         reason = "deadLetterTargetArn and maxReceiveCount are mandatory."
         raise invalid("RedrivePolicy", text, reason)
     if not re.fullmatch("[0-9]{1,4}", most) or not 1 <= int(most) <= 1_000:
-        raise invalid(
-            "RedrivePolicy", text, "Invalid value for maxReceiveCount: must be between 1 and 1000."
-        )
+        raise invalid("RedrivePolicy", text, "maxReceiveCount must be between 1 and 1000.")
     return name_in_arn(arn, "RedrivePolicy"), int(most)
 
 
@@ -180,23 +187,23 @@ def own_attributes(entry: QueueEntry, arn_of: Callable[[str], str]) -> dict[str,
     """All attributes of a queue but its counts."""
     settings, kept = entry.settings, kept_of(entry)
     found = {name: str(usual) for name, (_, _, usual) in WHOLE.items() if name[:3] != "Kms"}
-    if not is_made_here(entry):
-        found |= {
-            "VisibilityTimeout": str(round(settings.lease_seconds)),
-            "DelaySeconds": str(round(settings.delay_seconds)),
-        }
-        if settings.ttl_seconds is not None:
-            found["MessageRetentionPeriod"] = str(round(settings.ttl_seconds))
-        if settings.max_attempts is not None and not entry.name.endswith(DEAD_SUFFIX):
-            target = arn_of(settings.dead_letter or entry.name + DEAD_SUFFIX)
-            policy = {"deadLetterTargetArn": target, "maxReceiveCount": settings.max_attempts}
-            found["RedrivePolicy"] = json.dumps(policy)
     if settings.fifo:
         found |= {
             "FifoQueue": "true", "ContentBasedDeduplication": "false",
             "DeduplicationScope": "queue", "FifoThroughputLimit": "perQueue",
         }  # fmt: skip
     found |= {"SqsManagedSseEnabled": "false", **{n: text for n, text in kept.items() if text}}
+    # Other programs may have changed these: the settings are what holds.
+    found["VisibilityTimeout"] = str(round(settings.lease_seconds))
+    found["DelaySeconds"] = str(round(settings.delay_seconds))
+    if settings.ttl_seconds is not None:
+        found["MessageRetentionPeriod"] = str(round(settings.ttl_seconds))
+    if settings.max_attempts is None:
+        found.pop("RedrivePolicy", None)
+    elif "RedrivePolicy" not in found and entry.dead_letter is not None:
+        target = arn_of(entry.dead_letter)
+        policy = {"deadLetterTargetArn": target, "maxReceiveCount": settings.max_attempts}
+        found["RedrivePolicy"] = json.dumps(policy)
     found["QueueArn"] = arn_of(entry.name)
     found["CreatedTimestamp"] = str(entry.created_at // 1000)
     found["LastModifiedTimestamp"] = str(entry.modified_at // 1000)

@@ -11,9 +11,9 @@ import re
 from base64 import b64decode, b64encode, urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as Base64Error
 from collections.abc import Iterable, Mapping
-from hashlib import md5, sha256
+from contextlib import suppress
+from hashlib import md5
 from operator import itemgetter
-from uuid import UUID
 
 import msgspec
 
@@ -38,10 +38,18 @@ _NAME = re.compile(r"[A-Za-z0-9_-](?:[A-Za-z0-9_.-]{0,254}[A-Za-z0-9_-])?")
 _TYPE = re.compile(r"(String|Number|Binary)(\..+)?", re.DOTALL)
 _NUMBER = re.compile(r"[+-]?([0-9]{1,38}\.?[0-9]{0,38}|\.[0-9]{1,38})([eE][+-]?[0-9]{1,3})?")
 _ID = re.compile(r"[A-Za-z0-9!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~]{1,128}")
-_NOT_ALLOWED = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_HASH_BITS = 59
+NOT_ALLOWED = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 Attributes = Mapping[str, AttributeValue]
+Kept = dict[str, tuple[str, str]]
+"""Attributes as they are kept: types and values."""
+
+
+class Envelope(msgspec.Struct):
+    """A body and its attributes in one payload."""
+
+    body: str
+    attributes: Kept
 
 
 def checked_body(text: str) -> str:
@@ -127,22 +135,25 @@ def packed(body: str, attributes: Attributes) -> tuple[bytes, str, dict[str, str
     text = json.dumps(told, separators=(",", ":"), ensure_ascii=False)
     if len(text.encode()) <= HEADER_BYTES:
         return body.encode(), TEXT, {ATTRIBUTES: text}
-    return msgspec.json.encode({"body": body, "attributes": told}), ENVELOPE, {}
+    return msgspec.json.encode(Envelope(body, told)), ENVELOPE, {}
 
 
-def unpacked(message: Delivery) -> tuple[str, dict[str, AttributeValue]]:
-    """The body and the attributes of a message, whoever has sent it."""
+def unpacked(message: Delivery) -> tuple[str, Attributes]:
+    """The body and the attributes of a message. Any program may have sent it, so content that only
+    looks like ours is shown as it is.
+    """
     headers = message.headers
-    if message.content_type == ENVELOPE:
-        told = msgspec.json.decode(message.payload)
-        return told["body"], {name: _read(one) for name, one in told["attributes"].items()}
+    with suppress(msgspec.MsgspecError, UnicodeDecodeError, SqsError):
+        if message.content_type == ENVELOPE:
+            whole = msgspec.json.decode(message.payload, type=Envelope)
+            return whole.body, _read(whole.attributes)
+        if ATTRIBUTES in headers:
+            kept = msgspec.json.decode(headers[ATTRIBUTES], type=Kept)
+            return message.payload.decode(), _read(kept)
     try:
         body = message.payload.decode()
     except UnicodeDecodeError:
         body = b64encode(message.payload).decode()
-    if ATTRIBUTES in headers:
-        kept = json.loads(headers[ATTRIBUTES])
-        return body, {name: _read(one) for name, one in kept.items()}
     return body, {
         name: AttributeValue("String", text)
         for name, text in headers.items()
@@ -174,16 +185,6 @@ def shown(one: AttributeValue) -> dict[str, str]:
 # --- ids and receipts --------------------------------------------------------------------------
 
 
-def message_id(id_: int, queue: str) -> str:
-    """The id of a message for SQS's clients: a UUID of version 8 (RFC 9562) from its own, and the
-    queue that it was sent to. It stays when the message moves.
-    """
-    digest = int.from_bytes(sha256(queue.encode()).digest()[:8], "big") >> 64 - _HASH_BITS
-    free = id_ << _HASH_BITS | digest
-    high, middle, low = free >> 74, free >> 62 & 0xFFF, free & (1 << 62) - 1
-    return str(UUID(int=high << 80 | 0x8 << 76 | middle << 64 | 0b10 << 62 | low))
-
-
 def sequence_number(id_: int) -> str:
     """The sequence number of a message in a FIFO queue: 20 digits."""
     return f"{id_:020d}"
@@ -202,15 +203,18 @@ def receipt_of(handle: str) -> Receipt:
         raise bad_receipt(handle) from error
 
 
-def _kept(one: AttributeValue) -> list[str]:
-    return [one.data_type or "", one.binary_value or one.string_value or ""]
+def _kept(one: AttributeValue) -> tuple[str, str]:
+    return one.data_type or "", one.binary_value or one.string_value or ""
 
 
-def _read(kept: list[str]) -> AttributeValue:
-    kind, value = kept
-    if kind.startswith("Binary"):
-        return AttributeValue(kind, binary_value=value)
-    return AttributeValue(kind, value)
+def _read(kept: Kept) -> Attributes:
+    """Attributes that were kept. Raises: SqsError if they cannot be ours."""
+    return checked_attributes({
+        name: AttributeValue(kind, binary_value=value)
+        if kind.startswith("Binary")
+        else AttributeValue(kind, value)
+        for name, (kind, value) in kept.items()
+    })  # fmt: skip
 
 
 def _value(one: AttributeValue) -> bytes:
@@ -227,7 +231,7 @@ def _decoded(value: str, name: str) -> bytes:
 
 
 def _check_characters(text: str, what: str) -> None:
-    if found := _NOT_ALLOWED.search(text):
+    if found := NOT_ALLOWED.search(text):
         raise SqsError(
             "InvalidMessageContents",
             f"Invalid binary character '#x{ord(found[0]):X}' was found in {what}, the set of "

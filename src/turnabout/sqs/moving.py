@@ -24,10 +24,12 @@ STATES = {"running": "RUNNING", "done": "COMPLETED", "cancelled": "CANCELLED"}
 
 async def start_message_move_task(at: SqsPlace, asked: shapes.StartMove) -> Found:
     """Move messages from a dead-letter queue, back to where they died or to another queue."""
-    source = await _queue(at, asked.source_arn, "SourceArn")
+    source = await _queue(at, asked.source_arn, "SourceArn", v.RedriveStart)
     if not await sources_of(at, source):
         raise wrong("Source queue must be configured as a Dead Letter Queue.")
-    target = asked.destination_arn and await _queue(at, asked.destination_arn, "DestinationArn")
+    target = asked.destination_arn and await _queue(
+        at, asked.destination_arn, "DestinationArn", v.Send
+    )
     rate = asked.max_number_of_messages_per_second
     if rate is not None and not 1 <= rate <= PER_SECOND_MAX:
         raise invalid("MaxNumberOfMessagesPerSecond", rate, "Must be between 1 and 500.")
@@ -41,7 +43,7 @@ async def start_message_move_task(at: SqsPlace, asked: shapes.StartMove) -> Foun
 
 async def list_message_move_tasks(at: SqsPlace, asked: shapes.ListMoves) -> Found:
     """List the newest such tasks of a queue."""
-    source = await _queue(at, asked.source_arn, "SourceArn")
+    source = await _queue(at, asked.source_arn, "SourceArn", v.RedriveList)
     most = 1 if asked.max_results is None else asked.max_results
     if not 1 <= most <= LISTED_MAX:
         raise invalid("MaxResults", most, "Must be between 1 and 10.")
@@ -64,10 +66,10 @@ async def cancel_message_move_task(at: SqsPlace, asked: shapes.CancelMove) -> Fo
     return {"ApproximateNumberOfMessagesMoved": stopped.moved}
 
 
-async def _queue(at: SqsPlace, arn: str, parameter: str) -> str:
+async def _queue(at: SqsPlace, arn: str, parameter: str, verb: type[v.Verb[Any]]) -> str:
     name = name_in_arn(arn, parameter)
     try:
-        return (await at.known.find(at.caller, name)).name
+        return (await at.queue(name, verb, fresh=True)).name
     except SqsError as error:
         text = f"The resource that you specified for the {parameter} parameter doesn't exist."
         raise SqsError("ResourceNotFoundException", text, 404) from error

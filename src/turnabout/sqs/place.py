@@ -6,51 +6,71 @@ import re
 import time
 from dataclasses import dataclass
 from hashlib import sha256
-from urllib.parse import urlsplit
+from typing import Any
 
 from starlette.requests import Request
 
 from turnabout.server.auth.authorized_store import AuthorizedStore
 from turnabout.sqs.errors import SqsError, no_queue
-from turnabout.words.entities import QueueEntry
+from turnabout.words.entities import QueueEntry, Receipt
 from turnabout.words.errors import QueueNotFound, UsageError
 from turnabout.words.limits import plain_name
 from turnabout.words.namespaces import NO_NAMESPACE
-from turnabout.words.verbs import QueueGet
+from turnabout.words.verbs import QueueGet, Verb
 
 REGION = "us-east-1"
 KNOWN_SECONDS = 1.0
 """Time for which a queue's settings are believed. So long after another process has deleted it, a
 message may make it anew. (SQS takes up to a minute.)
 """
-KNOWN_MAX = 10_000
+KEPT_MAX = 10_000
 
 
-class KnownQueues:
-    """Queues that were looked up a moment ago, by namespace and name."""
+@dataclass(frozen=True, slots=True)
+class NamedReceive:
+    """A receive that named itself, so that it can be repeated: its answer, and its receipts."""
+
+    until: float
+    answer: dict[str, Any]
+    receipts: tuple[Receipt, ...]
+
+
+class SqsMemory:
+    """Things that one process remembers, all of them by namespace and queue."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, str], tuple[float, QueueEntry]] = {}
+        self._queues: dict[tuple[str, str], tuple[float, QueueEntry]] = {}
+        self.attempts: dict[tuple[str, str, str], NamedReceive] = {}
+        self.first: dict[tuple[str, str, int], int] = {}
+        """Times at which messages were received first."""
 
-    async def find(self, caller: AuthorizedStore, name: str) -> QueueEntry:
-        """The queue. Raises: SqsError if there is none; as `AsyncStore.run`."""
+    async def find(self, caller: AuthorizedStore, name: str, *, fresh: bool = False) -> QueueEntry:
+        """The queue, as it was a moment ago unless `fresh`.
+
+        Raises: SqsError if there is none, and as `AsyncStore.run`.
+        """
         key = caller.namespace, name
-        until, entry = self._known.get(key, (0.0, None))
-        if entry is not None and time.monotonic() < until:
+        until, entry = self._queues.get(key, (0.0, None))
+        if entry is not None and time.monotonic() < until and not fresh:
             return entry
         try:
-            # Whoever may do something to the queue learns what it is; the rest is his rights'.
+            # The caller's rights were checked: to act on a queue is to learn what it is.
             entry = await caller.insider().run(QueueGet(name))
         except QueueNotFound as error:
             raise no_queue() from error
-        if len(self._known) >= KNOWN_MAX:
-            self._known.clear()
-        self._known[key] = time.monotonic() + KNOWN_SECONDS, entry
+        keep(self._queues, key, (time.monotonic() + KNOWN_SECONDS, entry))
         return entry
 
     def forget(self, caller: AuthorizedStore, name: str) -> None:
-        """Look it up anew."""
-        self._known.pop((caller.namespace, name), None)
+        """Look a queue up anew."""
+        self._queues.pop((caller.namespace, name), None)
+
+
+def keep(memory: dict[Any, Any], key: Any, value: Any, most: int = KEPT_MAX) -> None:
+    """Remember something, and forget the oldest if that is too much."""
+    while len(memory) >= most:
+        del memory[next(iter(memory))]
+    memory[key] = value
 
 
 @dataclass(frozen=True)
@@ -62,9 +82,9 @@ class SqsPlace:
     region: str
     prefix: str
     """The path of the API: `/sqs`, or nothing."""
-    known: KnownQueues
-    attempts: dict[tuple[str, str, str], tuple[float, bytes]]
-    """Answers of receives from FIFO queues that name their attempt."""
+    memory: SqsMemory
+    payload_bytes_max: int
+    """The server's limit, under which a queue's may be."""
 
     @property
     def account(self) -> str:
@@ -85,7 +105,7 @@ class SqsPlace:
 
     def name(self, url: str) -> str:
         """The queue that an address names, whatever the host. Raises: SqsError."""
-        name = urlsplit(url).path.rpartition("/")[2] if url.isprintable() else ""
+        name = url.partition("?")[0].rpartition("/")[2]
         try:
             return plain_name(name)
         except UsageError as error:
@@ -94,6 +114,11 @@ class SqsPlace:
             text = f"The address {url[:200]} is not valid for this endpoint."
             raise SqsError("InvalidAddress", text, 404) from error
 
-    async def queue(self, url: str) -> QueueEntry:
-        """The queue at an address. Raises: as `KnownQueues.find`."""
-        return await self.known.find(self.caller, self.name(url))
+    async def queue(self, name: str, verb: type[Verb[Any]], *, fresh: bool = False) -> QueueEntry:
+        """The queue, for a caller who may do that to it. `name`: or its address.
+
+        Raises: Forbidden, and as `SqsMemory.find`.
+        """
+        plain = self.name(name)
+        self.caller.rights.need(verb, plain)
+        return await self.memory.find(self.caller, plain, fresh=fresh)

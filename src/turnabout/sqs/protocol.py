@@ -13,6 +13,7 @@ import msgspec
 from starlette.requests import Request
 
 from turnabout.sqs.errors import SqsError, missing
+from turnabout.sqs.message import NOT_ALLOWED
 from turnabout.sqs.shapes import SqsShape
 
 S = TypeVar("S", bound=SqsShape)
@@ -48,7 +49,6 @@ _XML_LISTS = {
     "Failed": "BatchResultErrorEntry",
     "Results": "Result",
 }
-_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _MISSING = re.compile(r"Object missing required field `(\w+)`")
 
 
@@ -177,7 +177,7 @@ def _element(tag: str, value: Any, action: str) -> str:
 
 def _text(tag: str, value: Any) -> str:
     text = str(value).lower() if isinstance(value, bool) else str(value)
-    clean = escape(_NOT_XML.sub("\ufffd", text), {"\r": "&#xD;"})
+    clean = escape(NOT_ALLOWED.sub("\ufffd", text), {"\r": "&#xD;"})
     return f"<{tag}>{clean}</{tag}>"
 
 

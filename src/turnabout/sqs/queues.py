@@ -30,13 +30,11 @@ async def create_queue(at: SqsPlace, asked: shapes.CreateQueue) -> Found:
     kept = attrs.checked(asked.attributes, fifo=fifo)
     attrs.check_tags(asked.tags)
     await _check_redrive(at, name, kept, fifo=fifo)
-    changes = attrs.settings_of(kept, fifo=fifo)
     labels = attrs.labels(kept, asked.tags)
-    settings = QueueSettings(fifo=fifo, labels=labels, **changes)
+    settings = QueueSettings(labels=labels, **attrs.settings_of_new(kept, fifo=fifo))
     outcome = await at.caller.run(v.QueueCreate(name, settings))
     if isinstance(outcome, AlreadyExists):
-        there = outcome.queue
-        found = attrs.own_attributes(there, at.arn)
+        found = attrs.own_attributes(outcome.queue, at.arn)
         for key, value in kept.items():
             if not _is_same(key, found.get(key, ""), value):
                 raise SqsError(
@@ -44,14 +42,13 @@ async def create_queue(at: SqsPlace, asked: shapes.CreateQueue) -> Found:
                     "A queue already exists with the same name and a different value for "
                     f"attribute {key}",
                 )
-    at.known.forget(at.caller, name)
+    at.memory.forget(at.caller, name)
     return {"QueueUrl": at.url(name)}
 
 
 async def get_queue_url(at: SqsPlace, asked: shapes.QueueNamed) -> Found:
     """Find the address of a queue."""
-    entry = await at.queue(asked.queue_name)
-    at.caller.rights.need(v.QueueGet, entry.name)
+    entry = await at.queue(asked.queue_name, v.QueueGet, fresh=True)
     return {"QueueUrl": at.url(entry.name)}
 
 
@@ -73,21 +70,20 @@ async def list_queues(at: SqsPlace, asked: shapes.ListQueues) -> Found:
 
 async def delete_queue(at: SqsPlace, asked: shapes.QueueShape) -> None:
     """Delete a queue and its messages. Queues whose dead letters it took keep their messages."""
-    entry = await at.queue(asked.queue_url)
-    at.caller.rights.need(v.QueueDelete, entry.name)
+    entry = await at.queue(asked.queue_url, v.QueueDelete)
     for source in await at.caller.insider().whole(v.QueueList()):
         if source.dead_letter == entry.name and source.name + DEAD_SUFFIX != entry.name:
             changes = {"dead_letter": None, "max_attempts": None}
             await at.caller.run(v.QueueUpdate(source.name, changes))
-            at.known.forget(at.caller, source.name)
-    at.known.forget(at.caller, entry.name)
+            at.memory.forget(at.caller, source.name)
+    at.memory.forget(at.caller, entry.name)
     await at.caller.run(v.QueueDelete(entry.name))
     await _delete_empty_grave(at, entry)
 
 
 async def purge_queue(at: SqsPlace, asked: shapes.QueueShape) -> None:
     """Delete all messages of a queue; those in flight too."""
-    entry = await at.queue(asked.queue_url)
+    entry = await at.queue(asked.queue_url, v.Purge)
     await at.caller.run(v.Purge(entry.name))
     await at.caller.run(v.Purge(entry.name, state="leased"))
 
@@ -95,9 +91,7 @@ async def purge_queue(at: SqsPlace, asked: shapes.QueueShape) -> None:
 async def get_queue_attributes(at: SqsPlace, asked: shapes.GetAttributes) -> Found:
     """Get attributes: those named, or `All`."""
     names = attrs.check_names(asked.attribute_names)
-    at.known.forget(at.caller, at.name(asked.queue_url))
-    entry = await at.queue(asked.queue_url)
-    at.caller.rights.need(v.QueueGet, entry.name)
+    entry = await at.queue(asked.queue_url, v.QueueGet, fresh=True)
     found = attrs.own_attributes(entry, at.arn)
     if names & {"All", *attrs.COUNTS}:
         (stats,) = await at.caller.insider().run(v.Stats(entry.name))
@@ -109,24 +103,17 @@ async def get_queue_attributes(at: SqsPlace, asked: shapes.GetAttributes) -> Fou
 
 async def set_queue_attributes(at: SqsPlace, asked: shapes.SetAttributes) -> None:
     """Set attributes; the others stay."""
-    at.known.forget(at.caller, at.name(asked.queue_url))
-    entry = await at.queue(asked.queue_url)
+    entry = await at.queue(asked.queue_url, v.QueueUpdate, fresh=True)
     fifo = entry.settings.fifo
     if "FifoQueue" in asked.attributes:
         raise SqsError("InvalidAttributeName", "Unknown Attribute FifoQueue.")
     changes = attrs.checked(asked.attributes, fifo=fifo)
-    if not changes:
-        return
     await _check_redrive(at, entry.name, changes, fifo=fifo)
-    before = attrs.kept_of(entry)
-    if not attrs.is_made_here(entry):
-        own = attrs.own_attributes(entry, at.arn)
-        before = {name: own[name] for name in own if name in attrs.KNOWN and name != "FifoQueue"}
-    kept = {name: value for name, value in {**before, **changes}.items() if value}
-    settings = attrs.settings_of(kept, fifo=fifo)
+    kept = {n: text for n, text in {**attrs.kept_of(entry), **changes}.items() if text}
     labels = attrs.labels(kept, attrs.tags_of(entry))
-    await at.caller.run(v.QueueUpdate(entry.name, {**settings, "labels": labels}))
-    at.known.forget(at.caller, entry.name)
+    settings = {**attrs.settings_of(changes), "labels": labels}
+    await at.caller.run(v.QueueUpdate(entry.name, settings))
+    at.memory.forget(at.caller, entry.name)
 
 
 async def tag_queue(at: SqsPlace, asked: shapes.TagQueue) -> None:
@@ -141,16 +128,14 @@ async def untag_queue(at: SqsPlace, asked: shapes.UntagQueue) -> None:
 
 async def list_queue_tags(at: SqsPlace, asked: shapes.QueueShape) -> Found:
     """List the tags of a queue."""
-    at.known.forget(at.caller, at.name(asked.queue_url))
-    entry = await at.queue(asked.queue_url)
-    at.caller.rights.need(v.QueueGet, entry.name)
+    entry = await at.queue(asked.queue_url, v.QueueGet, fresh=True)
     tags = attrs.tags_of(entry)
     return {"Tags": tags} if tags else {}
 
 
 async def list_dead_letter_source_queues(at: SqsPlace, asked: shapes.ListSources) -> Found:
     """List the queues whose dead letters go to this one."""
-    entry = await at.queue(asked.queue_url)
+    entry = await at.queue(asked.queue_url, v.QueueGet)
     names = [one.name for one in await sources_of(at, entry.name)]
     shown, token = page(names, asked.next_token, asked.max_results)
     found: Found = {"queueUrls": [at.url(name) for name in shown]}
@@ -181,15 +166,14 @@ def page(
 async def _set_tags(
     at: SqsPlace, url: str, new: Mapping[str, str], gone: Container[str] = ()
 ) -> None:
-    at.known.forget(at.caller, at.name(url))
-    entry = await at.queue(url)
+    entry = await at.queue(url, v.QueueUpdate, fresh=True)
     old = attrs.tags_of(entry)
     tags = {name: text for name, text in {**old, **new}.items() if name not in gone}
     attrs.check_tags(tags)
     is_here = attrs.is_made_here(entry)
     labels = attrs.labels(attrs.kept_of(entry), tags) if is_here else dict(tags)
     await at.caller.run(v.QueueUpdate(entry.name, {"labels": labels}))
-    at.known.forget(at.caller, entry.name)
+    at.memory.forget(at.caller, entry.name)
 
 
 async def _check_redrive(
@@ -200,16 +184,15 @@ async def _check_redrive(
     if redrive is None:
         return
     target, text = redrive[0], changes["RedrivePolicy"]
-    at.known.forget(at.caller, target)
     try:
-        entry = await at.known.find(at.caller, target)
+        entry = await at.queue(target, v.Send, fresh=True)
     except SqsError as error:
         raise invalid("RedrivePolicy", text, "Dead letter target does not exist.") from error
     if target == name:
         raise invalid("RedrivePolicy", text, "A queue cannot be its own dead-letter queue.")
     if entry.settings.fifo != fifo:
         raise invalid(
-            "RedrivePolicy", text, "Dead-letter queue must be same type of queue as the source."
+            "RedrivePolicy", text, "A dead-letter queue is of the same type as its source."
         )
     if not attrs.may_take_dead(entry, name):
         raise invalid("RedrivePolicy", text, "The target's RedriveAllowPolicy does not allow it.")

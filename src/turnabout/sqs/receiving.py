@@ -7,14 +7,13 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-import msgspec
-
 from turnabout.server.http.delivery_response import has_gone
+from turnabout.server.uuids import message_uuid
 from turnabout.sqs import attributes as attrs
 from turnabout.sqs import message as m
 from turnabout.sqs import shapes
 from turnabout.sqs.errors import SqsError, bad_receipt, invalid
-from turnabout.sqs.place import SqsPlace
+from turnabout.sqs.place import NamedReceive, SqsPlace, keep
 from turnabout.sqs.protocol import batch_checked
 from turnabout.sqs.sending import failure
 from turnabout.words import verbs as v
@@ -28,17 +27,12 @@ Settle = Callable[[SqsPlace, QueueEntry, list[tuple[E, Receipt]]], Awaitable[lis
 MESSAGES_MAX = 10
 VISIBILITY_MAX = 43_200
 WAIT_MAX = 20
-ATTEMPT_SECONDS = 300.0
-ATTEMPTS_MAX = 1_000
-FIRST_MAX = 10_000
-_first: dict[int, tuple[str, int]] = {}
-"""Times at which messages were received first, as far as this process knows."""
+ATTEMPT_SECONDS, ATTEMPT_BYTES, ATTEMPTS_MAX = 300.0, 64 * 1024, 1_000
 
 
 async def receive_message(at: SqsPlace, asked: shapes.ReceiveMessage) -> tuple[Found, Received]:
     """Receive up to ten messages; the answer, and what was leased for it."""
-    at.caller.rights.need(v.Receive, at.name(asked.queue_url))
-    entry = await at.queue(asked.queue_url)
+    entry = await at.queue(asked.queue_url, v.Receive)
     most, wait = asked.max_number_of_messages, asked.wait_time_seconds
     visibility = asked.visibility_timeout
     if not 1 <= most <= MESSAGES_MAX:
@@ -51,22 +45,24 @@ async def receive_message(at: SqsPlace, asked: shapes.ReceiveMessage) -> tuple[F
     for name in names:
         if name not in m.SYSTEM and name != "All":
             raise SqsError("InvalidAttributeName", f"Unknown Attribute {name}.")
-    key = _attempt_key(at, entry, asked)
-    if key is not None and key in at.attempts and at.attempts[key][0] > time.monotonic():
-        return msgspec.json.decode(at.attempts[key][1]), Received(())
+    lease_ms = None if visibility is None else max(1, visibility * 1000)
+    attempt = m.checked_id("ReceiveRequestAttemptId", asked.receive_request_attempt_id)
+    key = (at.caller.namespace, entry.name, attempt) if attempt and entry.settings.fifo else None
+    known = None if key is None else at.memory.attempts.get(key)
+    if known is not None and await _holds(at, entry, known, lease_ms):
+        return known.answer, Received(())
     if wait is None:
         wait = int(attrs.kept_of(entry).get("ReceiveMessageWaitTimeSeconds", 0))
-    lease_ms = None if visibility is None else max(1, visibility * 1000)
     verb = v.Receive(entry.name, most, lease_ms)
     received = await at.caller.receive(verb, float(wait), partial(has_gone, at.request))
     system = frozenset(m.SYSTEM if "All" in names else names)
     wanted = asked.message_attribute_names
     messages = [_shown(at, entry, one, system, wanted) for one in received.deliveries]
     found: Found = {"Messages": messages} if messages else {}
-    if key is not None and messages:
-        if len(at.attempts) >= ATTEMPTS_MAX:
-            at.attempts.clear()
-        at.attempts[key] = time.monotonic() + ATTEMPT_SECONDS, msgspec.json.encode(found)
+    if key is not None and messages and received.size <= ATTEMPT_BYTES:
+        receipts = tuple(one.receipt for one in received.deliveries)
+        until = time.monotonic() + ATTEMPT_SECONDS
+        keep(at.memory.attempts, key, NamedReceive(until, found, receipts), ATTEMPTS_MAX)
     return found, received
 
 
@@ -90,20 +86,15 @@ async def change_message_visibility_batch(at: SqsPlace, asked: shapes.ChangeBatc
     return await _batch(at, asked.queue_url, asked.entries, _change)
 
 
-async def _settled(at: SqsPlace, url: str) -> QueueEntry:
-    at.caller.rights.need(v.Ack, at.name(url))
-    return await at.queue(url)
-
-
 async def _one(at: SqsPlace, url: str, entry: E, settle: Settle[E]) -> None:
-    queue = await _settled(at, url)
+    queue = await at.queue(url, v.Ack)
     (error,) = await settle(at, queue, [(entry, m.receipt_of(entry.receipt_handle))])
     if error is not None:
         raise error
 
 
 async def _batch(at: SqsPlace, url: str, entries: Sequence[E], settle: Settle[E]) -> Found:
-    entry = await _settled(at, url)
+    entry = await at.queue(url, v.Ack)
     good: list[tuple[E, Receipt]] = []
     failed: list[Found] = []
     for one in batch_checked(entries):
@@ -185,13 +176,14 @@ def _check_visibility(seconds: int) -> None:
         raise invalid("VisibilityTimeout", seconds, "Must be between 0 and 43200, if provided.")
 
 
-def _attempt_key(
-    at: SqsPlace, entry: QueueEntry, asked: shapes.ReceiveMessage
-) -> tuple[str, str, str] | None:
-    given = m.checked_id("ReceiveRequestAttemptId", asked.receive_request_attempt_id)
-    if given is None or not entry.settings.fifo:
-        return None
-    return at.caller.namespace, entry.name, given
+async def _holds(
+    at: SqsPlace, entry: QueueEntry, attempt: NamedReceive, lease_ms: int | None
+) -> bool:
+    """Whether a receive still holds all of its messages: then for as long again."""
+    if time.monotonic() > attempt.until:
+        return False
+    outcomes = await at.caller.run(v.Extend(entry.name, attempt.receipts, lease_ms))
+    return not any(isinstance(one, LeaseLost) for one in outcomes)
 
 
 def _shown(
@@ -206,7 +198,7 @@ def _shown(
     origin = message.origin
     sent_to = entry.name if origin is None else origin.queue
     found: Found = {
-        "MessageId": m.message_id(message.id, sent_to),
+        "MessageId": message_uuid(message.id, sent_to),
         "ReceiptHandle": m.handle_of(message.receipt),
         "MD5OfBody": m.md5_of(body),
         "Body": body,
@@ -227,7 +219,7 @@ def _system_of(at: SqsPlace, entry: QueueEntry, message: Delivery) -> dict[str, 
         "SenderId": at.account if token is None else token.id,
         "SentTimestamp": str(message.sent_at),
         "ApproximateReceiveCount": str(message.attempt),
-        "ApproximateFirstReceiveTimestamp": str(_first_receive(entry.name, message)),
+        "ApproximateFirstReceiveTimestamp": str(_first_receive(at, entry.name, message)),
     }
     if entry.settings.fifo:
         told["SequenceNumber"] = m.sequence_number(message.id)
@@ -241,13 +233,10 @@ def _system_of(at: SqsPlace, entry: QueueEntry, message: Delivery) -> dict[str, 
     return told
 
 
-def _first_receive(queue: str, message: Delivery) -> int:
+def _first_receive(at: SqsPlace, queue: str, message: Delivery) -> int:
     """The time of a message's first receive, as far as this process has seen it."""
-    at = message.lease_until - message.lease_ms
+    key = at.caller.namespace, queue, message.id
+    now = message.lease_until - message.lease_ms
     if message.attempt == 1:
-        if len(_first) >= FIRST_MAX:
-            del _first[next(iter(_first))]
-        _first[message.id] = queue, at
-        return at
-    known = _first.get(message.id)
-    return known[1] if known is not None and known[0] == queue else at
+        keep(at.memory.first, key, now)
+    return at.memory.first.get(key, now)

@@ -16,7 +16,7 @@ from turnabout.server.http.delivery_response import DeliveryResponse
 from turnabout.server.verbs import SIGN, signing_secret
 from turnabout.sqs import moving, queues, receiving, sending, shapes
 from turnabout.sqs.errors import SqsError, meaning
-from turnabout.sqs.place import REGION, KnownQueues, SqsPlace
+from turnabout.sqs.place import REGION, SqsMemory, SqsPlace
 from turnabout.sqs.protocol import JSON, XML, SqsCall, call_of
 from turnabout.sqs.signature import Signature, signature_of
 from turnabout.words.errors import TurnaboutError
@@ -55,9 +55,9 @@ NOT_HERE = ("AddPermission", "RemovePermission")
 
 def routes(context: ServerContext) -> Sequence[BaseRoute]:
     """The routes below `/sqs`; with the server's option `sqs_root` those at the root, too."""
-    known, made = KnownQueues(), list[BaseRoute]()
+    memory, made = SqsMemory(), list[BaseRoute]()
     for prefix in (PREFIX, *([""] if context.options.sqs_root else [])):
-        door, methods = SqsDoor(context, prefix, known), ["GET", "POST"]
+        door, methods = SqsDoor(context, prefix, memory), ["GET", "POST"]
         made.append(Route(f"{prefix}/{{account:int}}/{{queue}}", door.answer, methods=methods))
         made.append(Route(f"{prefix}/", door.answer, methods=methods if prefix else ["POST"]))
         made += [Route(prefix, door.answer, methods=methods)] if prefix else []
@@ -67,11 +67,10 @@ def routes(context: ServerContext) -> Sequence[BaseRoute]:
 class SqsDoor:
     """Answers requests of SQS's clients."""
 
-    def __init__(self, context: ServerContext, prefix: str, known: KnownQueues) -> None:
+    def __init__(self, context: ServerContext, prefix: str, memory: SqsMemory) -> None:
         self._context = context
         self._prefix = prefix
-        self._known = known
-        self._attempts: dict[tuple[str, str, str], tuple[float, bytes]] = {}
+        self._memory = memory
 
     async def answer(self, request: Request) -> Response:
         """Answer a request, in the protocol that it came by."""
@@ -79,11 +78,12 @@ class SqsDoor:
         request_id = str(uuid.uuid4())
         call = SqsCall("", {}, is_form="x-amz-target" not in request.headers)
         try:
+            caller, region = await self._caller(request, body)
             call = call_of(request, body)
             if call.is_form and "queue" in request.path_params:
                 call.fields.setdefault("QueueUrl", request.url.path)
-            caller, region = await self._caller(request, body)
-            at = SqsPlace(request, caller, region, self._prefix, self._known, self._attempts)
+            most = self._context.options.max_payload_bytes
+            at = SqsPlace(request, caller, region, self._prefix, self._memory, most)
             return await self._done(at, call, request_id)
         except TurnaboutError as error:
             refused = meaning(error)
@@ -104,10 +104,9 @@ class SqsDoor:
         found = await action(at, asked)
         if isinstance(asked, shapes.ReceiveMessage):
             found, received = found
-            body = call.answer(found, request_id)
-            name = at.name(asked.queue_url)
+            queue, body = at.name(asked.queue_url), call.answer(found, request_id)
             told = [(name.encode(), value.encode()) for name, value in headers.items()]
-            return DeliveryResponse(at.caller, name, received, [body], headers=told)
+            return DeliveryResponse(at.caller, queue, received, [body], headers=told)
         return Response(call.answer(found, request_id), 200, headers)
 
     async def _caller(self, request: Request, body: bytes) -> tuple[AuthorizedStore, str]:

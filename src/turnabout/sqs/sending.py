@@ -5,6 +5,7 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import Any
 
+from turnabout.server.uuids import message_uuid
 from turnabout.sqs import attributes as attrs
 from turnabout.sqs import message as m
 from turnabout.sqs import shapes
@@ -13,34 +14,32 @@ from turnabout.sqs.place import SqsPlace
 from turnabout.sqs.protocol import batch_checked
 from turnabout.words import verbs as v
 from turnabout.words.entities import Outgoing, QueueEntry
-from turnabout.words.limits import PAYLOAD_BYTES_MAX
 from turnabout.words.outcomes import Sent
 
 Found = dict[str, Any]
-BATCH_BYTES_MAX = 1_048_576
+MESSAGE_BYTES_MAX = BATCH_BYTES_MAX = 1_048_576
 DELAY_MAX = 900
 NOT_OF_THIS_TYPE = "The request includes a parameter that is not valid for this queue type."
 
 
 async def send_message(at: SqsPlace, asked: shapes.SendMessage) -> Found:
     """Send a message."""
-    entry = await _queue(at, asked.queue_url)
-    ids = await _send(at, entry, [_outgoing(entry, asked)])
+    entry = await at.queue(asked.queue_url, v.Send)
+    ids = await _send(at, entry, [_outgoing(at, entry, asked)])
     return _answer(entry, asked, ids[0])
 
 
 async def send_message_batch(at: SqsPlace, asked: shapes.SendBatch) -> Found:
     """Send messages; those that are wrong are told one by one, and the others are sent."""
-    entry = await _queue(at, asked.queue_url)
+    entry = await at.queue(asked.queue_url, v.Send)
     entries = batch_checked(asked.entries)
     if sum(m.size_of(one.message_body, {}) for one in entries) > BATCH_BYTES_MAX:
-        text = "Batch requests cannot be longer than 1048576 bytes."
-        raise SqsError("BatchRequestTooLong", text)
+        raise SqsError("BatchRequestTooLong", "A batch has at most 1048576 bytes.")
     good: list[tuple[shapes.SendEntry, Outgoing]] = []
     failed: list[Found] = []
     for one in entries:
         try:
-            good.append((one, _outgoing(entry, one)))
+            good.append((one, _outgoing(at, entry, one)))
         except SqsError as error:
             failed.append(failure(one.id, error))
     found: list[Found] = []
@@ -57,13 +56,8 @@ async def send_message_batch(at: SqsPlace, asked: shapes.SendBatch) -> Found:
 
 def failure(id_: str, error: SqsError) -> Found:
     """The error of an entry of a batch."""
-    told = {"Id": id_, "SenderFault": error.status < 500}
-    return {**told, "Code": error.code, "Message": error.text}
-
-
-async def _queue(at: SqsPlace, url: str) -> QueueEntry:
-    at.caller.rights.need(v.Send, at.name(url))
-    return await at.queue(url)
+    told = {"SenderFault": error.status < 500, "Code": error.code, "Message": error.text}
+    return {"Id": id_, **told}
 
 
 async def _send(at: SqsPlace, entry: QueueEntry, messages: list[Outgoing]) -> tuple[int, ...]:
@@ -73,12 +67,12 @@ async def _send(at: SqsPlace, entry: QueueEntry, messages: list[Outgoing]) -> tu
     return outcome.ids
 
 
-def _outgoing(entry: QueueEntry, asked: shapes.MessageShape) -> Outgoing:
+def _outgoing(at: SqsPlace, entry: QueueEntry, asked: shapes.MessageShape) -> Outgoing:
     """The message that a queue keeps. Raises: SqsError."""
     kept = attrs.kept_of(entry)
     body = m.checked_body(asked.message_body)
     given = m.checked_attributes(asked.message_attributes)
-    most = int(kept.get("MaximumMessageSize", PAYLOAD_BYTES_MAX))
+    most = min(int(kept.get("MaximumMessageSize", MESSAGE_BYTES_MAX)), at.payload_bytes_max)
     if m.size_of(body, given) > most:
         text = f"Message must be shorter than {most} bytes."
         raise wrong(f"One or more parameters are invalid. Reason: {text}")
@@ -132,7 +126,7 @@ def _trace_of(asked: shapes.MessageShape) -> str | None:
 
 def _answer(entry: QueueEntry, asked: shapes.MessageShape, id_: int) -> Found:
     found: Found = {
-        "MessageId": m.message_id(id_, entry.name),
+        "MessageId": message_uuid(id_, entry.name),
         "MD5OfMessageBody": m.md5_of(asked.message_body),
     }
     if (digest := m.md5_of_attributes(asked.message_attributes)) is not None:

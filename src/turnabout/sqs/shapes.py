@@ -91,10 +91,8 @@ class ReceiveMessage(QueueShape, frozen=True):
 
 
 class ReceiptShape(SqsShape, frozen=True):
-    """A message that was received; in a batch it has an id."""
-
     receipt_handle: str
-    id: str = ""
+    id: str = ""  # in a batch
 
 
 class DeleteMessage(ReceiptShape, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ Source: docs.aws.amazon.com, *Create a signed AWS API request*.
 from __future__ import annotations
 
 import hmac
+import re
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -48,7 +49,7 @@ class Signature:
         text = f"{ALGORITHM}\n{self.time}\n{scope}\n{canonical}"
         key = _signing_key(secret, self.day, self.region, self.service)
         made = hmac.digest(key, text.encode(), "sha256").hex()
-        if not hmac.compare_digest(made, self.value):
+        if not hmac.compare_digest(made.encode(), self.value.encode()):
             raise _mismatch("The signature does not match: check the secret access key.")
 
     def _check_time(self) -> None:
@@ -63,7 +64,7 @@ class Signature:
             raise _mismatch("Signature expired: the request's time is too far from the server's.")
 
     def _canonical(self, request: Request, body: bytes) -> str:
-        """The text that is signed: the same at both ends, whatever proxies do to the form."""
+        """The text that is signed, in its canonical form."""
         raw: bytes = request.scope.get("raw_path") or request.url.path.encode()
         given = parse_qsl(request.url.query, keep_blank_values=True)
         pairs = sorted(
@@ -112,7 +113,7 @@ def signature_of(request: Request) -> Signature | None:
 
 
 def _lifetime(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text[:9]) <= EXPIRES_SECONDS_MAX:
+    if not re.fullmatch("[0-9]{1,6}", text) or not 1 <= int(text) <= EXPIRES_SECONDS_MAX:
         raise _mismatch("X-Amz-Expires is 1 to 604800 seconds.")
     return int(text)
 

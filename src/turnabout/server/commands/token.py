@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import Any
 
 from turnabout.cli import _show
 from turnabout.cli._app import App
@@ -110,7 +111,7 @@ def create(
         made = _shown(turnabout.store.run(verb))
     text = c.token_text(token_id, secret)
     signs = any(scope.verbs == c.SIGN for scope in allowed)
-    more = {"secret_access_key": c.signing_secret(digest)} if signs else {}
+    more: dict[str, Any] = {"secret_access_key": c.signing_secret(digest)} if signs else {}
     app.say(made, text, token=text, **more)
     if not app.as_json:
         ends = "until it is revoked"
@@ -120,10 +121,10 @@ def create(
             f"For {shown_namespace(made.namespace)}: {', '.join(made.scopes)}; {ends}. "
             f"It is shown this once. To end it: turnabout token revoke {made.id}{unseen}"
         )
-        for key in more.values():
+        if signs:
             _show.note(
-                "For clients of SQS:\n"
-                f"export AWS_ACCESS_KEY_ID={made.id}\nexport AWS_SECRET_ACCESS_KEY={key}"
+                f"For clients of SQS:\nexport AWS_ACCESS_KEY_ID={made.id}\n"
+                f"export AWS_SECRET_ACCESS_KEY={c.signing_secret(digest)}"
             )
 
 
