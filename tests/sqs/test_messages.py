@@ -122,6 +122,17 @@ def test_visibility_is_changed_either_way(sqs: Any, url: str, refused: Any) -> N
     refused(sqs.change_message_visibility, "InvalidParameterValue", **which, VisibilityTimeout=1)
 
 
+def test_what_is_visible_at_once_is_first_again(sqs: Any, url: str) -> None:
+    for body in "123":
+        sqs.send_message(QueueUrl=url, MessageBody=body)
+    for _ in range(5):
+        (got,) = received(sqs, url, 1)
+        assert got["Body"] == "1"
+        sqs.change_message_visibility(
+            QueueUrl=url, ReceiptHandle=got["ReceiptHandle"], VisibilityTimeout=0
+        )
+
+
 def test_a_delay_holds_a_message_back(sqs: Any, url: str) -> None:
     sqs.send_message(QueueUrl=url, MessageBody="later", DelaySeconds=1)
     sqs.send_message(QueueUrl=url, MessageBody="now")

@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.tidy.test_tree import ROOT, sources, text_of
 
 LINES_MAX = {
-    "core": 29_085,
+    "core": 29_091,
     "slice alembic": 48,
     "slice compat": 929,
     "slice dashboard": 1_519,
@@ -20,11 +20,11 @@ LINES_MAX = {
     "slice otel": 515,
     "slice pipeline": 9_861,
     "slice server": 8_286,
-    "slice sqs": 2_000,
+    "slice sqs": 1_999,
     "slice tasks": 1_220,
     "slice testing": 149,
     "SQL": 13_490,
-    "tests": 67_539,
+    "tests": 67_550,
 }
 SLACK = 200
 """How far below its figure a part may be before the figure has to follow."""

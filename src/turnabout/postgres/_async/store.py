@@ -37,7 +37,7 @@ from turnabout.postgres.url import PostgresOptions, parse
 from turnabout.words.errors import Busy, Disconnected, TurnaboutError, WrongVersion
 from turnabout.words.outcomes import must_hold
 from turnabout.words.verb import Change
-from turnabout.words.verbs import Verb
+from turnabout.words.verbs import Extend, Verb
 
 A = TypeVar("A")
 
@@ -140,6 +140,8 @@ class AsyncPostgresStore(store.AsyncStore):
         except BaseException:
             await self._drop(connection)
             raise
+        if type(verb) is Extend and verb.exact:
+            self._shortcuts.look_next(verb.queue)
         await self._notify(connection, notified(call, verb, rows))
         return rows
 

@@ -31,7 +31,7 @@ from turnabout.postgres.url import PostgresOptions, parse
 from turnabout.words.errors import Busy, Disconnected, TurnaboutError, WrongVersion
 from turnabout.words.outcomes import must_hold
 from turnabout.words.verb import Change
-from turnabout.words.verbs import Verb
+from turnabout.words.verbs import Extend, Verb
 
 A = TypeVar("A")
 
@@ -134,6 +134,8 @@ class PostgresStore(store.Store):
         except BaseException:
             self._drop(connection)
             raise
+        if type(verb) is Extend and verb.exact:
+            self._shortcuts.look_next(verb.queue)
         self._notify(connection, notified(call, verb, rows))
         return rows
 

@@ -180,6 +180,10 @@ class Shortcuts:
         self._looked[queue] = at
         return True
 
+    def look_next(self, queue: str) -> None:
+        """Let the next receive look: a lease may have been ended sooner."""
+        self._looked.pop(queue, None)
+
     def everyday(
         self, statements: Sequence[Everyday], verb: Any, now: Now, *, looks: bool = False
     ) -> Sequence[Asked]:
