@@ -11,7 +11,7 @@ import pytest
 from tests.dashboard.conftest import EVIL, TRACE, Session, Site
 from turnabout import Policy, Rate
 from turnabout.dashboard.pages import Views
-from turnabout.server.verbs import TokenList
+from turnabout.server.verbs import TokenFind, TokenList, signing_secret
 from turnabout.words.urls import TOKEN_PREFIX
 from turnabout.words.workers import this_process
 
@@ -213,6 +213,16 @@ def test_an_operator_sees_tenants_and_makes_tokens(site: Site, page_has: Any) ->
     assert tenant.post("do/make_token", label="x", scopes="operate:*").status_code == 403
     page = session.do("set_namespace", namespace="acme", max_messages="7", back="/dashboard/access")
     page_has(page, "The quotas of acme are set.")
+    page = session.do(
+        "make_token", label="sdk", scopes="consume:* sign:*", back="/dashboard/access"
+    )
+    _, after, keys = page.partition("; for clients of SQS, key id ")
+    key_id, _, rest = keys.partition(", secret ")
+    assert after
+    assert f"{TOKEN_PREFIX}{key_id}_" in page
+    found = site.mq.store.run(TokenFind(key_id))
+    assert found is not None
+    assert rest.startswith(signing_secret(found.digest))
     (made,) = [one for one in re.findall(r'name="token" value="(\w+)"', page) if one in token[0]]
     page_has(session.do("revoke_token", token=made, back="/dashboard/access"), "ci is revoked")
     (revoked,) = [one for one in site.mq.store.run(TokenList()) if one.id == made]

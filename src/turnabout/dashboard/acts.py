@@ -15,12 +15,14 @@ from turnabout.dashboard.pages import CHOICES, settings_rows
 from turnabout.server.auth.authorized_store import AuthorizedStore
 from turnabout.server.context import ServerContext
 from turnabout.server.verbs import (
+    SIGN,
     Namespace,
     NamespaceSet,
     TokenCreate,
     TokenRevoke,
     new_token,
     scopes,
+    signing_secret,
     token_text,
 )
 from turnabout.words import outcomes as o
@@ -280,7 +282,10 @@ async def make_token(act: Act) -> Done:
         id_, digest, act.text("namespace").strip(), act.text("label"), given, lifetime
     )
     await act.context.store.run(verb)
-    return f"The token, which is shown this once: {token_text(id_, secret)}", None
+    text = f"The token, which is shown this once: {token_text(id_, secret)}"
+    if any(scope.verbs == SIGN for scope in given):
+        text += f"; for clients of SQS, key id {id_}, secret {signing_secret(digest)}"
+    return text, None
 
 
 async def revoke_token(act: Act) -> Done:
