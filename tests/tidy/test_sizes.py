@@ -13,18 +13,18 @@ LINES_MAX = {
     "core": 29_091,
     "slice alembic": 48,
     "slice compat": 929,
-    "slice dashboard": 1_519,
+    "slice dashboard": 1_524,
     "slice dev": 750,
     "slice django": 1_096,
     "slice move": 1_115,
     "slice otel": 515,
-    "slice pipeline": 9_861,
+    "slice pipeline": 9_880,
     "slice server": 8_286,
     "slice sqs": 1_999,
     "slice tasks": 1_220,
     "slice testing": 149,
     "SQL": 13_490,
-    "tests": 67_550,
+    "tests": 67_600,
 }
 SLACK = 200
 """How far below its figure a part may be before the figure has to follow."""

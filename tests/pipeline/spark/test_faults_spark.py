@@ -2,6 +2,7 @@
 files. From queue to queue; step by step in `test_faults`.
 """
 
+import json
 import os
 import signal
 from collections import Counter
@@ -105,6 +106,8 @@ def test_a_driver_that_was_stopped_between_commit_log_and_acknowledgement(
     query = pipeline.start(processingTime="1 hour")
     while not query.recentProgress:  # the first batch; the next one would be an hour later
         query.awaitTermination(0.05)
+    told = json.loads(query.recentProgress[0]["sources"][0]["latestOffset"])
+    assert (told["epoch"], told["unfinished"]) == (1, ORDERS)
     query.stop()
     assert mq.queue("orders").stats().done == 0
     assert mq.queue("priced").stats().sent == 10

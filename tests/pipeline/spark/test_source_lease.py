@@ -4,6 +4,7 @@ import dataclasses
 import logging
 import math
 import pickle
+import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -218,6 +219,24 @@ def test_an_outage_of_an_hour_leaves_nothing_dead(mq, query, clock, caplog):
     assert supervised(stream, clock, lambda: mq.queue("emails").stats().done == 1000) == 0
     assert sorted(map(int, stream.seen())) == [*range(1000)]
     assert {(row.failures, row.crashes) for row in finished(mq.queue("emails"))} == {(0, 0)}
+
+
+def test_the_progress_tells_what_waits_and_what_goes_wrong(mq, query):
+    send(mq, 25)
+    mq.queue("other").send("not subscribed to")
+    stream = query(maxOffsetsPerTrigger=10, maxBatchFailures=1).start()
+    stream.fails = bool
+    with pytest.raises(Killed):
+        stream.trigger()
+    stream.start()
+    stream.reader.partitions({"epoch": 0}, {"epoch": 1})
+    told = stream.reader.reportLatestOffset()
+    assert (told["epoch"], told["unfinished"]) == (1, 25)
+    assert told["oldest_ready_seconds"] >= 0
+    assert re.match(r"epoch 1 failed once; \d messages went back", told["trouble"])
+    stream.fails = lambda _: False
+    stream.run()
+    assert "trouble" not in stream.reader.reportLatestOffset()
 
 
 def test_a_poison_message_does_not_stop_the_stream(mq, query, clock, caplog):

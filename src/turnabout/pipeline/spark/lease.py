@@ -94,6 +94,10 @@ class _LeaseDriver:
     queues: tuple[str, ...] = ()
     was_idle: bool = False
     called_at: float = 0.0
+    trouble: str = ""
+    """Consequence of the last failed epoch, until one is acknowledged."""
+    waits: dict[str, Any] = field(default_factory=dict[str, Any])
+    looked_at: float = -MAINTAIN_SECONDS
     beating: threading.Thread | None = None
     stopping: threading.Event = field(default_factory=threading.Event)
 
@@ -156,6 +160,22 @@ class LeaseReader(StreamReader[LeaseSettings, _LeaseDriver]):
             lease = partial(self._lease, after, more, leased.epoch)
             driver.ahead = _Ahead(after, leased.epoch, lease)
         return {"epoch": leased.epoch}
+
+    def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
+        """Tell Spark's progress what is waiting, counted every few seconds, and what goes wrong."""
+        driver, now = self._driver, time.monotonic()
+        if now - driver.looked_at >= MAINTAIN_SECONDS:
+            driver.looked_at = now
+            with suppress(Unavailable):  # the next call says so
+                totals = self._access.run(Totals(self._access.namespace))
+                ours = [one for one in totals if one.queue in frozenset(driver.queues)]
+                oldest = max((one.oldest_ready_ms or 0 for one in ours), default=0)
+                driver.waits = {
+                    "unfinished": sum(one.unfinished for one in ours),
+                    "oldest_ready_seconds": oldest // 1000,
+                }
+        trouble = {"trouble": driver.trouble} if driver.trouble else {}
+        return {"epoch": driver.newest} | driver.waits | trouble
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
         """The parts of the epoch `end`, put together for about `numPartitions` tasks.
@@ -277,7 +297,8 @@ class LeaseReader(StreamReader[LeaseSettings, _LeaseDriver]):
                 continue
             if isinstance(answer, Superseded):
                 self._superseded(answer)
-            driver.acked = max(driver.acked, after)
+            if after > driver.acked:
+                driver.acked, driver.trouble = after, ""
             if answer.lost:
                 _log.warning(
                     "subscription %s: the leases of %d messages had run out before they were "
@@ -336,10 +357,8 @@ class LeaseReader(StreamReader[LeaseSettings, _LeaseDriver]):
         if driver.left is not None:
             driver.left += answer.returned
         if answer.returned or answer.suspect is not None:
-            _log.warning(
-                "subscription %s: epoch %d failed %s%s",
-                *(name, epoch, _times(answer.plans - 1), _verdict(answer)),
-            )
+            driver.trouble = f"epoch {epoch} failed {_times(answer.plans - 1)}{_verdict(answer)}"
+            _log.warning("subscription %s: %s", name, driver.trouble)
         return [
             EpochPartition(stored, epoch, parts) for parts in spread(answer.parts, settings.parts)
         ]
