@@ -1,8 +1,8 @@
 """Subscriptions, epochs and the log in dicts: what `life` compares the stores with.
 
-Queues here have `max_attempts` and one channel with a `max_concurrency`; all else of a queue is in
-`conformance/model`. What is left to the store (which messages come next) the model is told, and it
-refuses what is not promised.
+Queues here have `max_attempts`, one channel with a `max_concurrency`, and the second is FIFO; all
+else of a queue is in `conformance/model`. What is left to the store (which messages come next) the
+model is told, and it refuses what is not promised.
 """
 
 from collections.abc import Callable, Iterable
@@ -74,6 +74,7 @@ class Model:
     def __init__(self, clock: Callable[[], int], names: Iterable[str]) -> None:
         self.clock = clock
         self.queues: dict[str, dict[int, Message]] = {name: {} for name in names}
+        self.fifo = list(self.queues)[-1]
         self.dead: dict[str, set[int]] = {name: set() for name in names}
         self.subscriptions: dict[str, Subscription] = {}
         self.rows: dict[Key, Row] = {}
@@ -110,8 +111,33 @@ class Model:
         good = m is not None and m.status == "leased" and m.attempt == attempt
         return m if good else None
 
-    def offer(self, queue: str) -> dict[str, int]:
+    def in_line(self, run: int) -> dict[str, int]:
+        """How many each channel of the FIFO queue may give now: the first ones, at most `run`."""
+        now, free, closed = self.clock(), dict[str, int](), set[str]()
+        for m in sorted(self.queues[self.fifo].values(), key=lambda m: m.id):
+            free.setdefault(m.channel, 0)
+            if m.status == "leased" and m.at > now:
+                free[m.channel] = 0
+                closed.add(m.channel)
+            elif m.at > now:
+                closed.add(m.channel)
+            elif m.channel not in closed and m.status == "leased":
+                free[m.channel] += m.failures + m.crashes + 1 < MAX_ATTEMPTS
+            elif m.channel not in closed:
+                free[m.channel] += 1
+        return {channel: min(n, run, SLOTS.get(channel, n)) for channel, n in free.items()}
+
+    def first(self, taken: Iterable[tuple[str, int]]) -> None:
+        """Those of the FIFO queue are the first of their channels."""
+        line, chosen = self.queues[self.fifo], {n for queue, n in taken if queue == self.fifo}
+        for channel in {line[number].channel for number in chosen}:
+            ours = sorted(m.id for m in line.values() if m.channel == channel)
+            assert set(ours[: len(chosen & set(ours))]) <= chosen, (channel, ours, chosen)
+
+    def offer(self, queue: str, run: int = 1) -> dict[str, int]:
         """How many each channel may give now."""
+        if queue == self.fifo:
+            return self.in_line(run)
         now, free, leased = self.clock(), dict[str, int](), dict[str, int]()
         for m in self.queues[queue].values():
             free.setdefault(m.channel, 0)
@@ -190,6 +216,14 @@ class Model:
                     m.at = max(m.at, until)
                 kept, lost = kept + (m is not None), lost + (m is None)
         return kept, lost
+
+    def renewed(self, epoch: Epoch, lease_ms: int, ends: dict[int, int]) -> None:
+        """A plan may leave leases that have nine tenths to run."""
+        for receipt in epoch.receipts:
+            m, until = self.held(*receipt), self.clock() + lease_ms
+            if m is not None:
+                assert max(m.at, until - lease_ms // 10) <= ends[m.id] <= max(m.at, until)
+                m.at = ends[m.id]
 
     def judge(self, sub: Subscription, queue: str, number: int, attempt: int) -> dict[str, int]:
         """What is told of a message that failed alone."""

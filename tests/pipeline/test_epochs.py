@@ -218,15 +218,37 @@ def test_a_rate_is_never_exceeded(pipe, clock):
     assert leased(reader, 2) == ["a3", "a4"]
 
 
-def test_a_fifo_channel_gives_one_message_an_epoch(pipe):
+def test_a_fifo_queue_gives_runs_each_to_one_task(pipe):
     queue = pipe.queue(fifo=True)
-    for channel in "ab":
-        sent(queue, *many(channel, 2), channel=channel)
-    reader = pipe.reader(queue)
-    assert sorted(leased(reader, 0)) == ["a0", "b0"]
-    assert not queue.receive(10)
-    assert sorted(leased(reader, 1)) == ["a1", "b1"]
-    assert lives(reader, 2) == []
+    for channel in "abcde":
+        sent(queue, *many(channel, 4), channel=channel)
+    reader = pipe.reader(queue, parts=4)
+    assert reader.lease(0, 15).messages == 15
+    rows, held = reader.rows(1), set[str]()
+    assert len({row["part"] for row in rows}) > 1
+    for channel in "abcde":
+        mine = [row for row in rows if row["channel"] == channel]
+        run = [bytes(row["value"]).decode() for row in mine]
+        assert run == list(many(channel, 4))[: len(run)]
+        assert len({row["part"] for row in mine}) <= 1
+        held |= {channel} if run else set()
+    assert not {m.channel for m in queue.receive(10)} & held, "until all of a run are settled"
+    assert sum(len(epoch) for epoch in lives(reader, 1)) + queue.stats().leased == 5
+
+
+def test_a_fifo_channel_keeps_its_order_though_batches_fail(pipe):
+    """What comes first is kept of a failed batch, not what has been in most of them."""
+    queue = pipe.queue(fifo=True)
+    sent(queue, *many("a", 30), channel="a", priority=1)
+    reader = pipe.reader(queue, max_plans=1)
+    assert reader.lease(0, 20).messages == 20
+    assert [reader.plan(1).returned for _ in range(2)] == [0, 18]
+    assert reader.texts(1) == ["a0", "a1"]
+    sent(queue, "urgent", channel="a", priority=0)
+    assert reader.lease(1, 20).messages > 1
+    assert [reader.plan(2).returned > 0 for _ in range(2)] == [False, True]
+    assert reader.texts(2) == ["urgent"]
+    assert [t for epoch in lives(reader, 2) for t in epoch] == list(many("a", 30))[2:]
 
 
 def test_what_is_not_due_is_not_leased(pipe, clock):

@@ -23,8 +23,8 @@ LINES_MAX = {
     "slice sqs": 1_999,
     "slice tasks": 1_220,
     "slice testing": 149,
-    "SQL": 13_490,
-    "tests": 67_600,
+    "SQL": 13_503,
+    "tests": 67_650,
 }
 SLACK = 200
 """How far below its figure a part may be before the figure has to follow."""

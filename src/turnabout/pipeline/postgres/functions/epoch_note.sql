@@ -1,5 +1,5 @@
 -- Record the messages of an epoch in parts, from 0: of one queue each, in its order; as even as may
--- be, or all of a channel in one. A queue has parts by what it gave.
+-- be, or all of a channel in one, as always of a FIFO queue. A queue has parts by what it gave.
 create or replace function turnabout_pipeline.epoch_note(
     subscription text, epoch bigint, queues text[], ids bigint[], attempts int[],
     priorities smallint[], channels text[], parts int, by_channel boolean
@@ -14,14 +14,16 @@ begin
     ),
     cut as (
         select c.*, case
-            when by_channel then turnabout.shard_of(c.channel, c.pieces)
+            when by_channel or c.fifo then turnabout.shard_of(c.channel, c.pieces)
             else c.nr * c.pieces / c.count
         end as piece
         from (
             select p.*,
                 greatest(1, round(parts::numeric * p.count / cardinality(epoch_note.ids)))::int
-                    as pieces
+                    as pieces,
+                q.fifo
             from placed p
+            left join turnabout.queue q on q.name = p.queue collate "C"
         ) c
     )
     insert into turnabout.epoch_part (subscription, epoch, part, queue_id, queue, ids, attempts)

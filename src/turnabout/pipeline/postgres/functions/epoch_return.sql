@@ -1,6 +1,7 @@
 -- Give an epoch's messages back to their queues, uncharged and after a delay, all but `keep`: those
 -- that were leased most often, as what makes batches fail has been in many, and of these the first
--- ones. Answers with how many went back, and the queues to notify.
+-- ones; of a FIFO queue always the first ones. Answers with how many went back, and the queues to
+-- notify.
 create or replace function turnabout_pipeline.epoch_return(
     subscription text, epoch bigint, keep bigint, delay_ms bigint, now_ms bigint,
     out returned int, out notified text[]
@@ -21,8 +22,12 @@ begin
         ),
         ranked as (
             select w.part, w.queue_id, w.queue, w.lease, t.id, t.attempt, t.place,
-                row_number() over (order by t.attempt desc, w.part, t.place) <= keep as is_kept
+                row_number() over (
+                    order by case when q.fifo then null else t.attempt end desc nulls first,
+                        w.part, t.place
+                ) <= keep as is_kept
             from whole w
+            left join turnabout.queue q on q.id = w.queue_id
             cross join lateral unnest(w.ids, w.attempts) with ordinality t (id, attempt, place)
         )
         select r.part, r.queue_id, r.queue, r.lease,

@@ -1,5 +1,6 @@
--- Lease messages of one queue for a subscription, as receive does, from where its turn is. Answers
--- with them; null if there are none.
+-- Lease messages of one queue for a subscription, as receive does, from where its turn is; of a
+-- FIFO queue in runs of a channel, as an epoch is done whole or not at all. Answers with them; null
+-- if there are none.
 create or replace function turnabout_pipeline.epoch_take_from(
     subscription text, queue text, most int, lease_ms bigint, now_ms bigint, out ids bigint[],
     out attempts int[], out lease bigint, out priorities smallint[], out channels text[]
@@ -26,7 +27,8 @@ begin
     into epoch_take_from.ids, epoch_take_from.attempts, epoch_take_from.lease,
         epoch_take_from.priorities, epoch_take_from.channels, v_channel, v_served
     from turnabout.receive(
-        epoch_take_from.queue, most, lease_ms, v_start, v_served, null, null, now_ms) r;
+        epoch_take_from.queue, most, lease_ms, v_start, v_served, null, null, now_ms,
+        run => most) r;
     if ids is null then
         return;
     end if;

@@ -21,6 +21,8 @@
 -- these channels. So it looks first and undoes that, which frees all these rows; then it starts
 -- right before the channel that had something.
 --
+-- `run`: so many messages of a channel of a FIFO queue may be in it, though its `fifo_run` is less.
+--
 -- One row per message. A last row without an id tells more: if it is alone, `at` says when it is
 -- worth asking again; else where the turn goes on (`channel`, and in `attempt` how often it was
 -- served). Where not all of `ids` were held, one more row has in `headers` what `ack` answers.
@@ -40,7 +42,8 @@ create or replace function turnabout.receive(
     results turnabout.kept[] default null,
     result_types turnabout.content_type[] default null,
     check_due boolean default true,
-    within boolean default false
+    within boolean default false,
+    run int default 1
 ) returns setof turnabout.delivery
 language plpgsql as $$
 declare
@@ -164,6 +167,7 @@ begin
     end if;
     if not v_found then
         v_queue := turnabout.find_queue(receive.queue);
+        v_queue.fifo_run := greatest(v_queue.fifo_run, receive.run);
         return query select * from turnabout.receive_with_limits(
             v_queue, receive.max_messages, coalesce(receive.lease_ms, v_queue.lease_ms), v_start,
             receive.served, receive.shard, receive.shards, v_now, receive.now_ms);
