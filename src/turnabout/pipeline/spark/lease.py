@@ -21,11 +21,11 @@ from operator import attrgetter
 from typing import Any, Final, NoReturn
 
 from pyspark.sql.datasource import InputPartition
-from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows
 
 from turnabout.pipeline.spark import rows
 from turnabout.pipeline.spark.lease_settings import LeaseSettings
 from turnabout.pipeline.spark.streams import IDLE_SECONDS, StreamReader, fail_or_warn, in_task
+from turnabout.pipeline.spark.versions import ReadLimit, ReadMaxRows
 from turnabout.pipeline.verbs import (
     BATCH_MESSAGES_MAX,
     EpochExtend,

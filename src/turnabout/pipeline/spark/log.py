@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pyspark.sql.datasource import InputPartition
-from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows
 
 from turnabout.pipeline.spark import rows
 from turnabout.pipeline.spark.access import Access
@@ -22,6 +21,7 @@ from turnabout.pipeline.spark.filters import Names
 from turnabout.pipeline.spark.lease_settings import subscribed
 from turnabout.pipeline.spark.options import PARTITIONS_MAX, Options
 from turnabout.pipeline.spark.streams import IDLE_SECONDS, StreamReader, fail_or_warn, in_task
+from turnabout.pipeline.spark.versions import ReadLimit, ReadMaxRows
 from turnabout.pipeline.verbs import (
     PARTS_MAX,
     START,
@@ -188,8 +188,12 @@ class LogReader(StreamReader[LogSettings, _LogDriver]):
         """About `maxOffsetsPerTrigger` rows a batch, of all queues."""
         return ReadMaxRows(self._settings.max_rows)
 
-    def latestOffset(self, start: dict[str, str], limit: ReadLimit) -> dict[str, str]:  # noqa: N802
+    def latestOffset(  # noqa: N802
+        self, start: dict[str, str] | None = None, limit: ReadLimit | None = None
+    ) -> dict[str, str]:
         """The end of the next batch; `start` if there is nothing (or too little yet)."""
+        if start is None:  # before PySpark 4.2
+            return self.reportLatestOffset()
         driver, after = self._driver, start["position"]
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         if driver.until is not None:

@@ -74,6 +74,9 @@ OPTIONS: Final[tuple[Option, ...]] = (
 )
 """All options, in the order of docs/spark-options.md."""
 
+LIMITS: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger")
+"""Limits of a stream's batch."""
+
 SPARKS_OWN: Final = frozenset({"checkpointlocation", "queryname"})
 """Spark hands its own options of a stream to the sink, too."""
 

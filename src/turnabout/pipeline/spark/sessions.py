@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pyspark import SparkConf, SparkContext
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from turnabout.pipeline.spark import home, java
@@ -84,7 +85,8 @@ def register(spark: SparkSession) -> None:
     """
     from turnabout.pipeline.spark.source import TurnaboutSource
 
-    spark.dataSource.register(TurnaboutSource)
+    with contextlib.suppress(AnalysisException):  # 4.0 refuses what it has found on its own
+        spark.dataSource.register(TurnaboutSource)
 
 
 def _set(spark: SparkSession, settings: Mapping[str, str]) -> None:

@@ -14,11 +14,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql.datasource import (
-    DataSourceArrowWriter,
-    DataSourceStreamArrowWriter,
-    WriterCommitMessage,
-)
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from turnabout.pipeline.spark import options as opt
@@ -26,6 +22,7 @@ from turnabout.pipeline.spark.access import Access
 from turnabout.pipeline.spark.options import Options, options_of
 from turnabout.pipeline.spark.sink_schema import check_schema
 from turnabout.pipeline.spark.staging import DEADLETTER, FAIL, RUN, Attempt, Sink
+from turnabout.pipeline.spark.versions import DataSourceStreamArrowWriter, arrow_batches
 from turnabout.words import limits
 from turnabout.words.errors import UsageError
 
@@ -68,15 +65,17 @@ class BatchWriter(DataSourceArrowWriter):
 class StreamWriter(DataSourceStreamArrowWriter):
     """`df.writeStream`: Spark numbers the batches."""
 
-    def __init__(self, sink: Sink, sink_id: str | None) -> None:
+    def __init__(self, sink: Sink, sink_id: str | None, schema: StructType | None = None) -> None:
         self._sink = sink
+        self._schema = schema
         self._sink_id = sink_id
 
     def write(self, iterator: Iterator[Any]) -> Told:
         """On an executor."""
         query = _query()
         self._name(query)  # fails here rather than after all the work
-        return Told(self._sink.stage(iterator, query, _partition()))
+        batches = arrow_batches(iterator, self._schema)
+        return Told(self._sink.stage(batches, query, _partition()))
 
     def commit(
         self,
@@ -138,7 +137,7 @@ def stream_writer(given: Mapping[str, str], schema: StructType, *, overwrite: bo
         if sink_id.startswith(RUN):
             raise UsageError(f"a sinkId does not begin with {RUN!r}: that is for batch writes")
         _checked(sink_id, "sinkId")
-    return StreamWriter(_sink(options, schema), sink_id)
+    return StreamWriter(_sink(options, schema), sink_id, schema)
 
 
 def _sink(options: Options, schema: StructType) -> Sink:

@@ -11,7 +11,6 @@ from pyspark.sql.datasource import (
     DataSourceStreamReader,
     DataSourceStreamWriter,
     DataSourceWriter,
-    Filter,
     InputPartition,
 )
 from pyspark.sql.types import StructType
@@ -22,6 +21,7 @@ from turnabout.pipeline.spark import options as opt
 from turnabout.pipeline.spark.access import Access
 from turnabout.pipeline.spark.filters import Condition, Names, pushed
 from turnabout.pipeline.spark.options import PARTITIONS_MAX, Options, options_of
+from turnabout.pipeline.spark.versions import Filter, need_limits, push_filters
 from turnabout.pipeline.verbs import START, LogAt, LogCut, LogLook, LogNext, LogRange
 from turnabout.words.errors import Forbidden, UsageError
 from turnabout.words.limits import DEAD_SUFFIX
@@ -92,7 +92,13 @@ class TurnaboutSource(DataSource):
         mode = (given.get("mode") or opt.LOG).lower()
         if mode not in opt.MODES:
             raise UsageError(f"mode is one of {', '.join(opt.MODES)}, not {given['mode']!r}")
-        return Options(self.options, options_of(mode)), mode
+        options = Options(self.options, options_of(mode))
+        if mode == opt.LEASE:
+            need_limits("mode=lease")
+        for name in opt.LIMITS:
+            if name in options:
+                need_limits(name)
+        return options, mode
 
 
 def _columns(asked: StructType, mode: str) -> tuple[str, ...]:
@@ -116,7 +122,7 @@ class _Push:
     """
 
     def __init__(self, push: Callable[[list[Filter]], Iterable[Filter]]) -> None:
-        self.__func__ = DataSourceReader.pushFilters
+        self.__func__ = push_filters
         self._push = push
 
     def __call__(self, filters: list[Filter]) -> Iterable[Filter]:

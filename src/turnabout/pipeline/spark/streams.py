@@ -12,9 +12,9 @@ from typing import Any, Final, Generic, TypeVar
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamReader
-from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
 from turnabout.pipeline.spark.access import Access
+from turnabout.pipeline.spark.versions import SupportsTriggerAvailableNow
 from turnabout.words.errors import UsageError
 
 IDLE_SECONDS: Final = 0.2
