@@ -103,6 +103,17 @@ def elsewhere(text: str, url: str) -> str:
     return text.replace("values (?)", "values (%s)").replace("values (?, ?)", "values (%s, %s)")
 
 
+def test_figures_for_sizing_are_those_of_the_benchmark() -> None:
+    measured = (ROOT / "docs/performance.md").read_text()
+    text = (ROOT / "docs/how-to/deploy.md").read_text().partition("## Sizing")[2]
+    links = re.findall(r"\[([\d.,]+) [^]]*\]\(\.\./performance\.md#([\w-]+)\)", text)
+    assert len(links) == 8
+    for figure, heading in links:
+        parts = {re.sub(r"[^\w -]", "", p.partition("\n")[0].lower()).replace(" ", "-"): p
+                 for p in measured.split("\n## ")}  # fmt: skip
+        assert re.search(rf"\| {re.escape(figure)}( \(|\b)", parts[heading]), figure
+
+
 def test_pages_have_code() -> None:
     assert len(WITH_CODE) > 10
 
