@@ -60,7 +60,7 @@ def work_in(spark: SparkSession, folder: Path) -> None:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The session of this test process, with `format("turnabout")`: two cores, UTC, quiet; a task
     that fails is tried once more.
     """
@@ -70,7 +70,8 @@ def spark() -> Iterator[SparkSession]:
     os.environ["PYTHONPATH"] = os.pathsep.join(
         dict.fromkeys([str(SOURCE), *filter(None, [os.environ.get("PYTHONPATH")])])
     )
-    found = session("turnabout tests", master="local[2,2]", conf=SETTINGS)
+    settings = SETTINGS | {"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}
+    found = session("turnabout tests", master="local[2,2]", conf=settings)
     yield found
     gateway = found.sparkContext._gateway
     found.stop()

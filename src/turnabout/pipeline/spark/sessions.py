@@ -87,6 +87,10 @@ def register(spark: SparkSession) -> None:
 
     with contextlib.suppress(AnalysisException):  # 4.0 refuses what it has found on its own
         spark.dataSource.register(TurnaboutSource)
+    # `df.write` looks in the session that is active in this thread, which Spark sets in few calls.
+    sessions: Any = SparkSession
+    in_java = sessions._get_j_spark_session_class(spark._jvm)
+    in_java.setActiveSession(spark._jsparkSession)
 
 
 def _set(spark: SparkSession, settings: Mapping[str, str]) -> None:

@@ -89,6 +89,12 @@ class TurnaboutSource(DataSource):
     def _reading(self) -> tuple[Options, str]:
         """The options and the mode: which there are depends on that one."""
         given = {str(name).lower(): text for name, text in self.options.items()}
+        if "provider" in given:
+            raise UsageError(
+                "Spark keeps the options of a table in its catalogue to itself: make a TEMPORARY "
+                "VIEW … USING turnabout OPTIONS (…), which can be read and inserted into; or name "
+                "the table's columns, and the options in each statement: … WITH (url = '…')"
+            )
         mode = (given.get("mode") or opt.LOG).lower()
         if mode not in opt.MODES:
             raise UsageError(f"mode is one of {', '.join(opt.MODES)}, not {given['mode']!r}")
