@@ -36,9 +36,8 @@ def metadata(wheel: Path) -> Message:
 def test_it_carries_every_file_of_the_source_folder(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         carried = set(archive.namelist())
-    wanted = {
-        path.relative_to(ROOT / "src").as_posix() for path in tracked() if "src" in path.parts
-    }
+    src = ROOT / "src"
+    wanted = {p.relative_to(src).as_posix() for p in tracked() if p.is_relative_to(src)}
     packages = ("turnabout/", "pyspark_turnabout/")
     assert {file for file in wanted if file.startswith(packages)} - carried == set()
     assert {"turnabout/py.typed", "pyspark_turnabout/__init__.py"} <= carried
