@@ -40,11 +40,12 @@ FILE = re.compile(r"# ([\w/]+\.\w+)\n")
 EXIT_CODE = re.compile(r"# exit code (\d)$")
 ENDLESS = ("bench", "demo", "dev", "serve")
 PROGRAMS = (
-    *("aws", "cd", "cp", "createdb", "crontab", "curl", "docker", "git", "helm", "install"),
-    *("journalctl", "jupyter", "kubectl", "pg_dump", "pg_restore", "psql", "spark-submit"),
-    *("sqlite3", "systemctl", "touch"),
+    *("aws", "cd", "cp", "createdb", "crontab", "curl", "docker", "git", "go", "helm", "install"),
+    *("journalctl", "jupyter", "kubectl", "npm", "pg_dump", "pg_restore", "psql"),
+    *("spark-submit", "sqlite3", "systemctl", "touch"),
 )
 """Of other people: they are taken on trust."""
+PROGRAMS_OURS = ("clients/", "examples/")
 
 
 @dataclass(frozen=True)
@@ -135,7 +136,7 @@ class Run:
                 return self._turnabout(more, int(code[1]) if code else 0)
             case ["python3", "dev.py", *more]:
                 assert not more or more[0] in dev_commands() | {"--help"}, line
-            case ["python3" | "python" | "node" | "sh", path, *_] if path.startswith("examples/"):
+            case ["python3" | "python" | "node" | "sh", path, *_] if path.startswith(PROGRAMS_OURS):
                 assert (ROOT / path).exists(), line
             case ["pip", "install", *what]:
                 check_install(what)
