@@ -18,8 +18,10 @@ from tests.support.each import each
 from tests.support.postgres import migrated
 from turnabout.pipeline.commands import jobs
 from turnabout.pipeline.lake import Lake
+from turnabout.pipeline.results import Status
 from turnabout.pipeline.spark.access import Access
-from turnabout.pipeline.verbs import EpochLease, SubscriptionOpen
+from turnabout.pipeline.verbs import EpochLease, LogState, SubscriptionList, SubscriptionOpen
+from turnabout.words.value import replace
 
 Run = Any
 
@@ -36,7 +38,7 @@ def test_status_of_a_database_without_pipelines(run, opened):
     assert "No lease streams" in ran.err
     assert "No archives" in ran.err
     assert run("pipeline", "status", "--fail-over-lag", "1h", code=1).err.endswith(
-        "There is no archive.\n"
+        "There is no archive and no stream.\n"
     )
 
 
@@ -65,6 +67,12 @@ def test_release_gives_a_stream_s_messages_back(run):
         store.run(EpochLease("mailer", reader.generation, ("mail",), 0, 10, 60_000))
         shown = run("pipeline", "status").out
         assert [word for word in ("mailer", "mail", "host 1") if word not in shown] == []
+        (stream,) = run("pipeline", "status", "--json").document()["subscriptions"]
+        assert (stream["unfinished"], stream["oldest_ready_seconds"]) == (2, 0)
+        run("pipeline", "status", "--fail-over-lag", "1h")
+        (now,) = store.run(SubscriptionList())
+        late = Status((replace(now, oldest_ready_ms=5_001),), (), LogState("", "", None))
+        assert (late.behind(5), late.behind(6)) == (("mailer",), ())
         assert "there: mailer" in run("pipeline", "release", "other", "--yes", code=2).err
         assert "repeat with --yes" in run("pipeline", "release", "mailer", code=2).err
         assert opened.queue("mail").stats().leased == 2

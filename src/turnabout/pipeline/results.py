@@ -15,9 +15,13 @@ class Status(Value):
     archives: tuple[Watermark, ...]
     log: LogState
 
-    def behind(self, seconds: float) -> tuple[Watermark, ...]:
-        """The archives whose oldest missing row has waited for longer than that."""
-        return tuple(mark for mark in self.archives if mark.lag_ms > seconds * 1000)
+    def behind(self, seconds: float) -> tuple[str, ...]:
+        """Names of the archives whose oldest missing row has waited for longer than that, and of
+        the subscriptions whose oldest ready message has.
+        """
+        most = seconds * 1000
+        streams = (one.name for one in self.subscriptions if (one.oldest_ready_ms or 0) > most)
+        return (*(mark.archive for mark in self.archives if mark.lag_ms > most), *streams)
 
 
 class Archived(Value):

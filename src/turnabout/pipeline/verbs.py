@@ -220,6 +220,7 @@ class Subscription(Value):
     messages  leased now                   lease_until  when the first of them runs out, or None
     limit     the most that an epoch may have, while a failing one is isolated; else None
     queues    those that its last epoch was leased from
+    unfinished, oldest_ready_ms  of these queues, where they were counted as well
     """
 
     name: str
@@ -233,6 +234,8 @@ class Subscription(Value):
     queues: tuple[str, ...]
     opened_at: int
     seen_at: int
+    unfinished: int | None = None
+    oldest_ready_ms: int | None = None
 
 
 class SubscriptionList(Verb[tuple[Subscription, ...]]):

@@ -49,6 +49,8 @@ SUBSCRIPTIONS: _show.Columns = (
     ("EPOCH", "epoch", _show.count),
     ("ACKED", "acked", _show.count),
     ("HELD", _held, _show.figure),
+    ("UNFINISHED", "unfinished", _show.count),
+    ("OLDEST", "oldest_ready_ms", _show.milliseconds),
     ("LEASE", "lease_until", _show.when),
     ("SEEN", "seen_at", _show.when),
 )
@@ -78,16 +80,17 @@ LAKE_ARCHIVES: _show.Columns = (
 )
 @option(
     "--fail-over-lag most",
-    "Exit code 1 if an archive is further behind than this, or if there is none.",
+    "Exit code 1 if an archive, or a stream, is further behind than this, or there is neither.",
     DURATION,
     metavar="DURATION",
 )
 def status(app: App, most: float | None) -> None:
     """Show what reads the database in bulk: subscriptions of lease streams, archives, and the log.
 
-    BEHIND is the number of rows in the log that the archive does not have yet; LAG is how long the
-    oldest of them has waited. On PostgreSQL a transaction that stays open holds the whole log back;
-    it is shown.
+    UNFINISHED counts the messages of a stream's queues; OLDEST is how long the oldest ready one has
+    waited. BEHIND is the number of rows in the log that the archive does not have yet; LAG is how
+    long the oldest of them has waited. On PostgreSQL a transaction that stays open holds the whole
+    log back; it is shown.
 
     Exit codes: 0 ok; 1 over --fail-over-lag; 2 a wrong call; 3 the database cannot be reached.
     """
@@ -96,14 +99,14 @@ def status(app: App, most: float | None) -> None:
 
     found = ask(app.url)
     late = () if most is None else found.behind(most)
-    ok = not late and (most is None or bool(found.archives))
+    ok = not late and (most is None or bool(found.archives or found.subscriptions))
     if app.as_json:
         app.say(found, "", ok=ok)
     else:
         _show_status(app, found)
     if not ok:
-        names = ", ".join(mark.archive for mark in late)
-        _show.note(f"Over the lag: {names}." if names else "There is no archive.")
+        over = f"Over the lag: {', '.join(late)}."
+        _show.note(over if late else "There is no archive and no stream.")
         negative()
 
 
