@@ -21,6 +21,7 @@ from turnabout.pipeline.lake import Lake
 from turnabout.pipeline.results import Status
 from turnabout.pipeline.spark.access import Access
 from turnabout.pipeline.verbs import EpochLease, LogState, SubscriptionList, SubscriptionOpen
+from turnabout.words.limits import PAYLOAD_BYTES_MAX
 from turnabout.words.value import replace
 
 Run = Any
@@ -95,6 +96,18 @@ def test_jobs_without_spark(run, opened, lake):
     )
     assert sent.out == "Run a: 3 of 3 sent by this process.\n"
     assert opened.queue("again").stats().ready == 3
+
+
+def test_a_replay_sends_what_another_program_was_allowed_to(run, opened, door_url, lake):
+    payload = b"x" * (PAYLOAD_BYTES_MAX + 1)
+    opened.queue("films").create(history_payload=True)
+    with turnabout.connect(door_url, max_payload_bytes=len(payload)) as other:
+        other.queue("films").send(payload)
+    opened.queue("films").receive()[0].ack()
+    how = ("--lake", str(lake), "--engine", "local")
+    run("pipeline", "run", "archive", *how)
+    run("pipeline", "run", "replay", "--run-id", "a", "--to", "again", "--yes", *how)
+    assert opened.queue("again").receive()[0].payload == payload
 
 
 def test_of_a_file_nothing_is_leased(run, opened):

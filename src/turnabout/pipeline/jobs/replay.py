@@ -214,7 +214,8 @@ class Sender:
 
     def __init__(self, access: Access, run: JobRun, plan: Plan) -> None:
         self._access, self._run, self._plan = access, run, plan
-        self._sink = Sink(access, plan.to)
+        # What was sent once is sent again, whatever this program may send by itself.
+        self._sink = Sink(access, plan.to, max_bytes=limits.PAYLOAD_BYTES_HARD_MAX)
 
     def run(
         self,
