@@ -186,8 +186,9 @@ def test_a_file_is_used_with_and_without_it(tree: Tree, tmp_path: Path) -> None:
 
 
 def core_of(tree: Tree) -> list[str]:
-    """Folders of the core's tests. Those of the client need a server."""
-    left_out = OTHERS | ({"remote"} if any(s.name == "server" for s in tree.lacks) else set())
+    """Folders of the core's tests. Those of clients need a server."""
+    is_alone = any(s.name == "server" for s in tree.lacks)
+    left_out = OTHERS | ({"remote", "clients"} if is_alone else set())
     folders = [path for path in (tree.folder / "tests").iterdir() if path.is_dir()]
     return [f"tests/{path.name}" for path in folders if path.name not in left_out]
 

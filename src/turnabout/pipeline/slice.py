@@ -10,5 +10,5 @@ SLICE = Slice(
     commands="turnabout.pipeline.commands",
     checks="turnabout.pipeline.commands.checks",
     revision=1,
-    digest="d592ab55fd8ec411",
+    digest="e1fd1aa803fbd2f0",
 )
