@@ -4,17 +4,15 @@ machine's. One that runs TypeScript (22.18 and newer) takes the sources; an olde
 """
 
 import functools
-import os
 import shutil
 import subprocess
-from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import NamedTuple
 
 import pytest
 
 from tests.docs.pages import ROOT
+from tests.support.programs import run
 
 CLIENT = ROOT / "clients" / "typescript"
 STRIPS_TYPES = (22, 18)
@@ -32,21 +30,6 @@ class Node(NamedTuple):
     @property
     def env(self) -> dict[str, str]:
         return {"TURNABOUT_CLIENT": self.entry.as_uri()}
-
-
-def run(*words: str, folder: Path = ROOT, env: Mapping[str, str] = MappingProxyType({})) -> str:
-    """What a program prints; it must end well."""
-    done = subprocess.run(
-        words,
-        cwd=folder,
-        env={**os.environ, **env},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 @functools.cache

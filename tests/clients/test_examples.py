@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients.node import run
 from tests.docs.pages import ROOT, agrees
+from tests.support.programs import run
 from tests.support.served import Server, served
 from turnabout import connect
 

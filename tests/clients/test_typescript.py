@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from tests.clients.node import CLIENT, Node, run
+from tests.clients.node import CLIENT, Node
 from tests.docs.pages import agrees, blocks
+from tests.support.programs import run
 from tests.support.served import WIDE, Server, served
 from tools import typescript
 from turnabout import connect

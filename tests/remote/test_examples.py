@@ -4,15 +4,14 @@ Node comes with the development environment (a wheel that `pyright[nodejs]` brin
 on a machine without it the shell example is skipped, as docs/how-to/other-languages.md says.
 """
 
-import os
 import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.docs.pages import ROOT, agrees
+from tests.support.programs import run
 from tests.support.served import Server
 
 pytestmark = pytest.mark.slow
@@ -50,21 +49,6 @@ def told(example: Path, mark: str) -> str:
     return "\n".join(line.removeprefix(f"{mark}   ") for line in lines)
 
 
-def run(folder: Path, *words: str, **env: str) -> str:
-    """What a program prints in that folder; it must end well."""
-    done = subprocess.run(
-        words,
-        cwd=folder,
-        env={**os.environ, **env},
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
 @pytest.mark.parametrize(
     ("program", "example", "mark"),
     [(node, JAVASCRIPT, "//"), (shell, SHELL, "#")],
@@ -73,9 +57,9 @@ def run(folder: Path, *words: str, **env: str) -> str:
 def test_it_runs(
     server: Server, tmp_path: Path, program: Callable[[], str], example: Path, mark: str
 ) -> None:
-    out = run(tmp_path, program(), str(example), server.url)
+    out = run(program(), str(example), server.url, folder=tmp_path)
     assert agrees(out, told(example, mark)), out
-    again = run(tmp_path, program(), str(example), server.url) if mark == "//" else ""
+    again = run(program(), str(example), server.url, folder=tmp_path) if mark == "//" else ""
     assert "customer-1" not in again  # its dedup key has been seen
     assert example.read_text(encoding="utf-8").count("\n") < LINES_MAX
 
@@ -87,4 +71,4 @@ def test_without_a_server_it_fails(
     tmp_path: Path, program: Callable[[], str], example: Path
 ) -> None:
     with pytest.raises(AssertionError):
-        run(tmp_path, program(), str(example), "http://127.0.0.1:9")
+        run(program(), str(example), "http://127.0.0.1:9", folder=tmp_path)

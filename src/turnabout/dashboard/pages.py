@@ -317,7 +317,7 @@ class Views:
 
 def charts_of(samples: Sequence[Sample]) -> Sequence[tuple[str, list[int], dict[str, list[float]]]]:
     """Charts of a queue: a title, times, and lines by their names. None before there are three
-    samples, since two give one rate, and one point is no line.
+    samples: a rate takes two of them, and a line takes two rates.
     """
     pairs = [(a, b) for a, b in pairwise(samples) if b.sent >= a.sent and b.done >= a.done]
     if len(pairs) < 2:

@@ -26,7 +26,7 @@ def message_uuid(id_: int, queue: str) -> str:
 
 
 def parts_of(uuid: UUID) -> tuple[int, int] | None:
-    """A message's id and its queue's hash; None: it is no such UUID."""
+    """A message's id and the hash of its queue; None for a UUID that was not made here."""
     whole = uuid.int
     if whole >> 76 & 0xF != 0x8 or whole >> 62 & 0b11 != 0b10:
         return None

@@ -7,6 +7,7 @@ import sys
 import sysconfig
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -72,7 +73,10 @@ def test_one_that_is_there_is_used_and_only_told_what_it_may_be(spark):
     sessions._set(theirs, sessions.RUNTIME)
     assert theirs.conf.get("spark.sql.session.timeZone") == "Asia/Tokyo"
     assert theirs.conf.get("spark.sql.parquet.outputTimestampType") == "INT96"
+    in_java: Any = SparkSession._get_j_spark_session_class(spark._jvm)
     own = beside(theirs)
+    active = in_java.getActiveSession().get()
+    assert active.equals(spark._jsparkSession), "a job's own session is nobody else's"
     assert own.conf.get("spark.sql.session.timeZone") == "UTC"
     assert own.conf.get("spark.sql.parquet.outputTimestampType") == "TIMESTAMP_MICROS"
     assert theirs.conf.get("spark.sql.session.timeZone") == "Asia/Tokyo"

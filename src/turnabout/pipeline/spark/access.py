@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager, suppress
 from hmac import compare_digest
 from threading import Lock
@@ -21,6 +21,7 @@ from turnabout.pipeline.spark.options import Options
 from turnabout.pipeline.verbs import needs_postgresql
 from turnabout.store import Store
 from turnabout.words import limits
+from turnabout.words.administration import Totals
 from turnabout.words.errors import (
     Forbidden,
     QueueNotFound,
@@ -193,6 +194,15 @@ class Access:
         """
         namespace = self.namespace
         return limits.queue_name(queue) if namespace is None else stored(queue, namespace)
+
+    def waiting(self, queues: Iterable[str]) -> tuple[int, int]:
+        """Unfinished messages of these queues, by stored names, and the age of the oldest ready one
+        in milliseconds, 0 if there is none.
+        """
+        names = frozenset(queues)
+        its = [one for one in self.run(Totals(self.namespace)) if one.queue in names]
+        oldest = max((one.oldest_ready_ms or 0 for one in its), default=0)
+        return sum(one.unfinished for one in its), oldest
 
     def queues(
         self,

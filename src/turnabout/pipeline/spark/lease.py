@@ -38,7 +38,6 @@ from turnabout.pipeline.verbs import (
     SubscriptionOpen,
     Superseded,
 )
-from turnabout.words.administration import Totals
 from turnabout.words.errors import Forbidden, QueueNotFound, TurnaboutError, Unavailable
 from turnabout.words.verbs import Maintain
 
@@ -112,9 +111,7 @@ class LeaseReader(StreamReader[LeaseSettings, _LeaseDriver]):
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Note how many messages are unfinished now: no more are leased in this run."""
         self._called()
-        queues = frozenset(self._queues())
-        totals = self._access.run(Totals(self._access.namespace))
-        self._driver.left = sum(one.unfinished for one in totals if one.queue in queues)
+        self._driver.left, _ = self._access.waiting(self._queues())
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         """Return the start of a new checkpoint: after acknowledged epochs. Messages leased for the
@@ -166,14 +163,9 @@ class LeaseReader(StreamReader[LeaseSettings, _LeaseDriver]):
         driver, now = self._driver, time.monotonic()
         if now - driver.looked_at >= MAINTAIN_SECONDS:
             driver.looked_at = now
-            with suppress(Unavailable):  # the next call says so
-                totals = self._access.run(Totals(self._access.namespace))
-                ours = [one for one in totals if one.queue in frozenset(driver.queues)]
-                oldest = max((one.oldest_ready_ms or 0 for one in ours), default=0)
-                driver.waits = {
-                    "unfinished": sum(one.unfinished for one in ours),
-                    "oldest_ready_seconds": oldest // 1000,
-                }
+            with suppress(TurnaboutError):  # it is for people: no stream ends by it
+                unfinished, oldest = self._access.waiting(driver.queues)
+                driver.waits = {"unfinished": unfinished, "oldest_ready_seconds": oldest // 1000}
         trouble = {"trouble": driver.trouble} if driver.trouble else {}
         return {"epoch": driver.newest} | driver.waits | trouble
 

@@ -155,6 +155,8 @@ class _LogDriver:
     """The log's end at the start, under AvailableNow."""
     ranges: list[LogRange] = field(default_factory=list[LogRange])
     """Up to there, in batches."""
+    end: str | None = None
+    """End of the log when it was last asked for, before PySpark 4.2."""
     gave_at: float | None = None
     was_idle: bool = False
     stopping: threading.Event = field(default_factory=threading.Event)
@@ -192,9 +194,14 @@ class LogReader(StreamReader[LogSettings, _LogDriver]):
         self, start: dict[str, str] | None = None, limit: ReadLimit | None = None
     ) -> dict[str, str]:
         """The end of the next batch; `start` if there is nothing (or too little yet)."""
+        driver = self._driver
         if start is None:  # before PySpark 4.2
-            return self.reportLatestOffset()
-        driver, after = self._driver, start["position"]
+            if driver.was_idle:
+                driver.stopping.wait(IDLE_SECONDS)
+            last, driver.end = driver.end, self._access.run(LogLook()).end
+            driver.was_idle = driver.end == last
+            return {"position": driver.end}
+        after = start["position"]
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         if driver.until is not None:
             return {"position": self._up_to(driver.until, after, most)}

@@ -73,7 +73,7 @@ def beside(spark: SparkSession) -> SparkSession:
     new = spark.newSession()
     for key, value in OWN.items():
         new.conf.set(key, value)
-    register(new)
+    _add_format(new)
     return new
 
 
@@ -83,14 +83,18 @@ def register(spark: SparkSession) -> None:
     Spark finds the format on its own as well; this saves it the search. Filters are only handed to
     the source where `spark.sql.python.filterPushdown.enabled` is on.
     """
-    from turnabout.pipeline.spark.source import TurnaboutSource
-
-    with contextlib.suppress(AnalysisException):  # 4.0 refuses what it has found on its own
-        spark.dataSource.register(TurnaboutSource)
+    _add_format(spark)
     # `df.write` looks in the session that is active in this thread, which Spark sets in few calls.
     sessions: Any = SparkSession
     in_java = sessions._get_j_spark_session_class(spark._jvm)
     in_java.setActiveSession(spark._jsparkSession)
+
+
+def _add_format(spark: SparkSession) -> None:
+    from turnabout.pipeline.spark.source import TurnaboutSource
+
+    with contextlib.suppress(AnalysisException):  # 4.0 refuses what it has found on its own
+        spark.dataSource.register(TurnaboutSource)
 
 
 def _set(spark: SparkSession, settings: Mapping[str, str]) -> None:
