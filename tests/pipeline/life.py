@@ -188,11 +188,9 @@ class Life(RuleBasedStateMachine):
         if most and sub.limit is not None and sub.limit >= most:
             sub.limit = None
         most = min(most, sub.limit or most)
+        plain, fifo = (sum(self.model.offer(name, most).values()) for name in self.names)
         # A channel of the FIFO queue is closed after its share, though others left theirs.
-        least, wanted = (
-            min(most, sum(sum(self.model.offer(name, run).values()) for name in self.names))
-            for run in (most // 2, most)
-        )
+        least, wanted = min(most, max(plain, min(fifo, 1))), min(most, plain + fifo)
         if most:
             for queue in self.queues:
                 self.model.notice(queue.name, queue.peek(1000))
