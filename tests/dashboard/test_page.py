@@ -8,7 +8,6 @@ import base64
 import contextlib
 import importlib.resources
 import shutil
-import socket
 import subprocess
 from collections.abc import Iterator
 from typing import Any
@@ -17,6 +16,7 @@ import httpx2
 import pytest
 
 from tests.dashboard.conftest import Site
+from tests.support.ports import free_port
 from turnabout.dashboard.pages import Views
 from turnabout.dashboard.routes import Dashboard
 
@@ -110,8 +110,7 @@ class Browser:
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
     assert DRIVER is not None
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     with subprocess.Popen(
         [DRIVER, f"--port={port}"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as driver:

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -14,6 +13,7 @@ import psycopg
 import pytest
 
 from tests.support.each import each
+from tests.support.ports import free_port
 from tests.support.postgres import GIVEN, VERSIONS
 from tests.support.until import until
 from turnabout.dev.pgserver import (
@@ -127,9 +127,7 @@ def test_a_server_that_can_not_start_says_why() -> None:
 
 def test_a_port_is_open_to_this_machine_only_when_asked_for(server: PostgresServer) -> None:
     assert ask(server.url(), "show listen_addresses") == ""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     with PostgresServer(port=port) as other:
         assert other.url("a b") == f"postgresql://postgres@127.0.0.1:{port}/a%20b"
         assert ask(other.url(), "show listen_addresses") == "127.0.0.1"

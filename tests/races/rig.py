@@ -10,7 +10,6 @@ import json
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -26,6 +25,7 @@ import pytest
 import turnabout
 from tests.races.actors import FIFO, FREE, LIMITS, PLAIN
 from tests.races.checker import Report, check
+from tests.support.ports import free_port
 from turnabout import Policy, Rate
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -112,8 +112,7 @@ class Hammer:
         keyed = 0.3 if place.clock is None else 0  # windows end by the clock, too
         made.more = {"bulk": bulk, "keyed": keyed}
         for number in range(size):
-            with socket.create_server(("127.0.0.1", 0)) as free:
-                made.doors.append(f"http://127.0.0.1:{free.getsockname()[1]}")
+            made.doors.append(f"http://127.0.0.1:{free_port()}")
             made.slots.append(("door", number))
         place.rows("create table effect (value text, what text)")
         return made

@@ -10,6 +10,7 @@ from typing import Any, Final
 from starlette.routing import BaseRoute
 
 import turnabout.aio
+from tests.support.ports import free_port
 from turnabout.server import ServerOptions, create_app
 from turnabout.server.context import ServerContext
 from turnabout.server.listening import listen
@@ -46,7 +47,11 @@ class Server:
         routes:     some more, before the others.
         around:     puts something between the connections and the app.
         """
-        self._database, self._clock, self._options = database, clock, replace(options, port=0)
+        self._database, self._clock, self._options = (
+            database,
+            clock,
+            replace(options, port=free_port()),
+        )
         self._routes, self._around, self._background = routes, around, background
         self._thread: threading.Thread | None = None
         self.start()
@@ -105,8 +110,6 @@ class Server:
             if not self._background:
                 self.context.lifecycle.background.clear()
             with listen(self._options) as listener:
-                if self._options.unix_socket is None:
-                    self._options = replace(self._options, port=listener.getsockname()[1])
                 self.serving = Serving(self._around(app), self.context, listener, self._until)
                 await self.serving.serve(self._ready.set)
 

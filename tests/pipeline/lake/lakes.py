@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import subprocess
 import sys
 import urllib.request
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
+from tests.support.ports import free_port
 from tests.support.until import until
 from turnabout.pipeline.jobs.archive import Archiver, LocalStage, RangePart
 from turnabout.pipeline.lake import ArchiveTable, Lake, _files
@@ -86,7 +86,7 @@ def s3() -> Iterator[str]:
     """The address of an S3 of our own, with an empty bucket `lake`. In a process of its own:
     delta-rs holds Python's lock while it talks to a store.
     """
-    port = random.randint(20_000, 50_000)
+    port = free_port()
     url = f"http://127.0.0.1:{port}"
     program = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
     with subprocess.Popen(program, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
