@@ -42,7 +42,7 @@ ENDLESS = ("bench", "demo", "dev", "serve")
 PROGRAMS = (
     *("aws", "cd", "cp", "createdb", "crontab", "curl", "docker", "git", "go", "helm", "install"),
     *("journalctl", "jupyter", "kubectl", "npm", "pg_dump", "pg_restore", "psql"),
-    *("spark-submit", "sqlite3", "systemctl", "touch"),
+    *("spark-class", "spark-submit", "sqlite3", "systemctl", "touch", "venv-pack"),
 )
 """Of other people: they are taken on trust."""
 PROGRAMS_OURS = ("clients/", "examples/")
