@@ -35,6 +35,7 @@ class Slice:
     tracing   `Spans`, for `connect(tracing=…)`, and `SpansOnBehalf`, for a server
     commands  `SECTIONS`: commands by the title of their section in the help
     checks    `checks(url)`: what `doctor` asks, once the schema is there
+    metrics   `gauges(run, totals)`: more families for the server's `/metrics`
 
     revision  of its set of PostgreSQL functions, which the files call `turnabout_<name>.…`. Rises
               with the first change of one of them after each release, like the core's.
@@ -49,6 +50,7 @@ class Slice:
     tracing: str | None = None
     commands: str | None = None
     checks: str | None = None
+    metrics: str | None = None
     revision: int = 1
     digest: str = ""
 

@@ -15,7 +15,6 @@ from turnabout import WrongVersion, message
 from turnabout.move import Left, Moved, plan
 from turnabout.move._source import Source
 from turnabout.pipeline import verbs as p
-from turnabout.words.entities import Outgoing
 
 pytestmark = pytest.mark.slow
 
@@ -35,7 +34,7 @@ def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 @one_version
 def test_a_batch_that_a_pipeline_has_published_is_not_published_again(endpoints: Endpoints) -> None:
-    staged = (p.StagedMessage("jobs", Outgoing(b"x")),)
+    staged = (p.StagedMessages("jobs", [b"x"]),)
     with turnabout.connect(endpoints.source) as mq:
         mq.store.run(p.Stage("first", staged))
         assert mq.store.run(p.Publish("sink", 7, ("first",), 1)) == p.Published(1)
@@ -53,7 +52,7 @@ def test_what_pipelines_had_open_stays_behind_and_the_report_says_so(endpoints: 
         jobs.send_many([message(str(n)) for n in range(5)])
         jobs.ack([m.receipt for m in jobs.receive(1)])
         store.run(p.WatermarkSet("lake", store.run(p.LogNext("")).until, 1))
-        store.run(p.Stage("attempt", (p.StagedMessage("jobs", Outgoing(b"x")),)))
+        store.run(p.Stage("attempt", (p.StagedMessages("jobs", [b"x"]),)))
     left = Left(staged=1, watermarks=1)
     assert plan(endpoints.source, endpoints.target).left == left
     moved = endpoints.move()
@@ -71,7 +70,7 @@ def test_what_pipelines_had_open_stays_behind_and_the_report_says_so(endpoints: 
 @each(
     "verb",
     [
-        p.Stage("attempt", (p.StagedMessage("jobs", Outgoing(b"x")),)),
+        p.Stage("attempt", (p.StagedMessages("jobs", [b"x"]),)),
         p.Publish("sink", 0, (), 0),
         p.Unstage(()),
         p.LogNext(p.START),

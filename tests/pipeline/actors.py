@@ -95,11 +95,8 @@ class Actor:
         self.write("read", epoch, [row["message_id"] for row in rows])
         attempt = uuid.uuid4().hex
         self.step()
-        staged = [
-            p.StagedMessage("out", message(bytes(row["value"]), headers={"epoch": str(epoch)}))
-            for row in rows
-        ]
-        store.run(p.Stage(attempt, tuple(staged)))
+        staged = [message(bytes(row["value"]), headers={"epoch": str(epoch)}) for row in rows]
+        store.run(p.Stage(attempt, (p.StagedMessages.of("out", staged),)))
         self.step()
         outcome = store.run(p.Publish(SINK, epoch, (attempt,), len(staged)))
         if isinstance(outcome, p.PublishedLater):

@@ -346,7 +346,9 @@ class Life(RuleBasedStateMachine):
     def stage(self, attempt: str, messages: list[tuple[int, str]]) -> None:
         self.begun()
         name = f"{self.sink}-{attempt}"
-        staged = [p.StagedMessage(self.names[n], message("x", channel=c)) for n, c in messages]
+        staged = [
+            p.StagedMessages.of(self.names[n], [message("x", channel=c)]) for n, c in messages
+        ]
         self.pipe.run(p.Stage(name, tuple(staged)))
         self.staged.setdefault(name, []).extend(messages)
         self.compare()

@@ -164,17 +164,17 @@ class PublishedTwice(Mutant):
 
     def __init__(self, pipe: Pipe) -> None:
         super().__init__(pipe)
-        self.kept: dict[str, list[p.StagedMessage]] = {}
+        self.kept: dict[str, list[p.StagedMessages]] = {}
 
     def stage(self, verb: p.Stage) -> Any:
-        self.kept.setdefault(verb.attempt, []).extend(verb.messages)
+        self.kept.setdefault(verb.attempt, []).extend(verb.parts)
         return self.good.run(verb)
 
     def publish(self, verb: p.Publish) -> Any:
         answer = self.good.run(verb)
         if isinstance(answer, p.AlreadyPublished):
             for staged in (s for attempt in verb.attempts for s in self.kept.get(attempt, [])):
-                self.good.run(v.Send(staged.queue, (staged.message,)))
+                self.good.run(v.Send(staged.queue, tuple(staged.messages())))
         return answer
 
 
@@ -190,7 +190,7 @@ class OrderLost(Mutant):
     """What was staged is sent, the last one first."""
 
     def stage(self, verb: p.Stage) -> Any:
-        return self.good.run(replace(verb, messages=verb.messages[::-1]))
+        return self.good.run(replace(verb, parts=verb.parts[::-1]))
 
 
 class StagedIsNotRemoved(Mutant):

@@ -196,7 +196,9 @@ class Reader:
         opened = self.pipe.run(p.SubscriptionOpen(self.subscription, self.owner))
         self.generation, self.acked = opened.generation, opened.acked
 
-    def lease(self, after: int, most: int = 1000, beyond: int = 0) -> Any:
+    def lease(
+        self, after: int, most: int = 1000, beyond: int = 0, max_bytes: int | None = None
+    ) -> Any:
         verb = p.EpochLease(
             self.subscription,
             self.generation,
@@ -207,6 +209,7 @@ class Reader:
             self.parts,
             self.by_channel,
             beyond,
+            max_bytes,
         )
         return self.pipe.run(verb)
 

@@ -17,6 +17,7 @@ from tests.pipeline.spark.places import finish
 from tests.support.each import each
 from tests.support.postgres import migrated
 from turnabout.pipeline.commands import jobs
+from turnabout.pipeline.jobs import replay as replaying
 from turnabout.pipeline.lake import Lake
 from turnabout.pipeline.results import Status
 from turnabout.pipeline.spark.access import Access
@@ -108,6 +109,38 @@ def test_a_replay_sends_what_another_program_was_allowed_to(run, opened, door_ur
     run("pipeline", "run", "archive", *how)
     run("pipeline", "run", "replay", "--run-id", "a", "--to", "again", "--yes", *how)
     assert opened.queue("again").receive()[0].payload == payload
+
+
+def test_a_replay_names_what_it_can_not_send(run, opened, lake, monkeypatch):
+    opened.queue("films").create(history_payload=True)
+    too_long = 0
+    for size in (10, 30, 10):
+        opened.queue("films").send(b"x" * size)
+        (message,) = opened.queue("films").receive()
+        message.ack()
+        too_long = message.id if size == 30 else too_long
+    monkeypatch.setattr(replaying, "SinkAgain", partial(replaying.SinkAgain, max_bytes=20))
+    how = ("--lake", str(lake), "--engine", "local")
+    run("pipeline", "run", "archive", *how)
+    replay = ("pipeline", "run", "replay", "--run-id", "a", "--to", "again", "--yes", *how)
+    error = run(*replay, code=2).err
+    assert f"message {too_long} can't be sent again: the payload has 30 bytes" in error
+    assert "again" not in {queue.name for queue in opened.queues()}
+    said = run(*replay, "--skip-invalid").out
+    assert said.startswith(f"Run a: 2 of 3 sent by this process; can't be sent: {too_long} (the ")
+    assert opened.queue("again").stats().sent == 2
+    assert "left out" not in run(*replay).out, "it is over"
+
+
+def test_a_replay_lets_a_message_have_all_the_headers_that_it_had(run, opened, lake):
+    opened.queue("films").create(history_payload=True)
+    headers = {f"h{n}": "x" for n in range(64)}
+    opened.queue("films").send("x", headers=headers)
+    opened.queue("films").receive()[0].ack()
+    how = ("--lake", str(lake), "--engine", "local")
+    run("pipeline", "run", "archive", *how)
+    run("pipeline", "run", "replay", "--run-id", "a", "--to", "again", "--yes", *how)
+    assert opened.queue("again").receive()[0].headers == headers
 
 
 def test_of_a_file_nothing_is_leased(run, opened):

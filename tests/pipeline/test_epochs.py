@@ -251,6 +251,21 @@ def test_a_fifo_channel_keeps_its_order_though_batches_fail(pipe):
     assert [t for epoch in lives(reader, 2) for t in epoch] == list(many("a", 30))[2:]
 
 
+def test_an_epoch_ends_with_the_messages_that_fill_it(pipe):
+    queue, other = pipe.queue(), pipe.queue()
+    queue.send_many([message(b"x" * 1000, channel=f"c{n % 7}") for n in range(300)])
+    other.send_many([message(b"", channel=f"c{n % 7}") for n in range(30)])
+    reader = pipe.reader(queue, other)
+    first = reader.lease(0, max_bytes=100_000)
+    sizes = [len(row["value"]) for row in reader.rows(1)]
+    assert 100_000 <= sum(sizes) <= 110_000
+    assert sizes.count(0) >= 10, "both queues have their turns"
+    assert reader.lease(1, max_bytes=500).messages <= 20, "ten of each at first"
+    assert reader.lease(2, 3, max_bytes=500_000).messages == 3
+    rest = reader.lease(3, max_bytes=10_000_000)
+    assert first.messages + 20 + 3 + rest.messages >= 330
+
+
 def test_what_is_not_due_is_not_leased(pipe, clock):
     queue = pipe.queue()
     sent(queue, "later", delay_seconds=5)

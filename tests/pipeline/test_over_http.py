@@ -1,12 +1,15 @@
 """A pipeline works on the database itself: no server carries its verbs out."""
 
+import urllib.request
 from pathlib import Path
 
 import pytest
 
 import turnabout
 from tests.support.each import each
+from tests.support.postgres import migrated
 from tests.support.served import served
+from tests.support.until import until
 from turnabout import wire
 from turnabout.pipeline import verbs as p
 from turnabout.server.tenants.namespaces import NAMED, inside
@@ -34,3 +37,22 @@ def test_the_client_asks_no_server(tmp_path: Path, verb: v.Verb) -> None:
             mq.store.run(verb)
         with refused:
             mq.store.run_transaction([v.Stats("q"), verb])
+
+
+def test_the_server_s_metrics_have_the_lag_of_streams_and_archives() -> None:
+    with migrated() as url, turnabout.connect(url) as mq, served(url) as server:
+        mq.queue("mail").send_many([turnabout.message("x"), turnabout.message("y")])
+        reader = mq.store.run(p.SubscriptionOpen("mailer", "host 1"))
+        mq.store.run(p.EpochLease("mailer", reader.generation, ("mail",), 0, 1, 60_000))
+        mq.store.run(p.WatermarkSet("archive", "1.1", 5))
+        found: list[str] = []
+
+        def scraped() -> bool:
+            with urllib.request.urlopen(f"{server.url}/metrics") as answer:
+                found[:] = answer.read().decode().splitlines()
+            return 'turnabout_stream_messages_unfinished{subscription="mailer"} 2.0' in found
+
+        until(scraped)
+        assert 'turnabout_archive_lag_seconds{archive="archive"} 0.0' in found
+        starts = [line.partition(" ")[0] for line in found]
+        assert 'turnabout_stream_oldest_message_age_seconds{subscription="mailer"}' in starts

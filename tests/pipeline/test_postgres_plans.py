@@ -32,8 +32,8 @@ insert into turnabout.history (
 select i, {START}, {START} + i, q.id, 1, 0, 0, 1 + i % 4, '', (10 + i / 400)::text::xid8
 from turnabout.queue q, generate_series(1, {LOADED}) i where q.name = 'q';
 select turnabout_pipeline.stage(
-    'other-' || i, array_fill('q'::text, array[1000]), array_fill('x'::bytea, array[1000]),
-    array_fill('text/plain'::text, array[1000]), now_ms => {START})
+    'other-' || i, array_fill('q'::text, array[1000]), array_fill(1, array[1000]),
+    array_fill('x'::bytea, array[1000]), 'text/plain', now_ms => {START})
 from generate_series(1, 30) i;
 insert into turnabout.epoch_part (subscription, epoch, part, queue_id, queue, ids, attempts)
 select 'other', i, 0, 1, 'q', '{{1}}', '{{1}}' from generate_series(1, 1000) i;
@@ -115,7 +115,7 @@ class Reader:
         self.number += 1
         self.ask(
             "select turnabout_pipeline.stage('mine', array_fill('q'::text, array[%s]),"
-            " array_fill('x'::bytea, array[%s]), array_fill('text/plain'::text, array[%s]))",
+            " array_fill(1, array[%s]), array_fill('x'::bytea, array[%s]), 'text/plain')",
             *(n, n, n),
         )
         return self.ask(

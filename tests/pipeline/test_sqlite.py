@@ -192,7 +192,7 @@ def test_of_many_queues_the_next_rows_are_found_at_once(timed):
 
 
 def test_who_waits_for_messages_hears_of_those_that_are_published(timed):
-    timed.run(p.Stage("a", (p.StagedMessage("q", Outgoing(b"y")),)))
+    timed.run(p.Stage("a", (p.StagedMessages("q", [b"y"]),)))
     told = timed.store._opened.writer.connection.to_notify
     timed.run(p.Publish("sink", 0, ("a",), 1))
     assert "q" in told

@@ -16,7 +16,7 @@ from turnabout.pipeline.verbs import (
     LogPurge,
     Publish,
     Stage,
-    StagedMessage,
+    StagedMessages,
     WatermarkSet,
 )
 from turnabout.sqlite.store import SqliteStore
@@ -62,7 +62,7 @@ def load(store: SqliteStore) -> None:
         store.run(Send(queue, tuple(Outgoing(b"x", channel=f"c{n % 90}") for n in range(2_000))))
         held = store.run(Receive(queue, 500)).deliveries
         store.run(Ack(queue, tuple(delivery.receipt for delivery in held)))
-    staged = tuple(StagedMessage("a", Outgoing(b"x")) for _ in range(500))
+    staged = tuple(StagedMessages("a", [b"x"]) for _ in range(500))
     for attempt in "xyz":
         store.run(Stage(attempt, staged))
     store.run(Publish("k", 0, ("x",), 500))

@@ -173,7 +173,7 @@ def test_publishing_has_time_to_wait_for_a_key(url, pair):
     with psycopg.connect(url, autocommit=True) as third:
         third.execute(
             rendered(
-                "select turnabout_pipeline.stage('s', '{q}', '{x}', '{text/plain}',"
+                "select turnabout_pipeline.stage('s', '{q}', '{1}', '{x}', 'text/plain',"
                 " dedup_keys => '{slow}', dedup_modes => '{window}')"
             )
         )

@@ -26,7 +26,6 @@ from turnabout.postgres import doctor as postgres_doctor
 from turnabout.server.verbs import TokenCreate, scopes
 from turnabout.sqlite import doctor
 from turnabout.statements import statements_in
-from turnabout.words.entities import Outgoing
 from turnabout.words.findings import PROMISES, Finding
 from turnabout.words.limits import FOREVER_MS
 
@@ -165,7 +164,7 @@ def fill_pipelines(opened: turnabout.Turnabout) -> None:
     """An archive that has one row, and a batch that is being written."""
     run = opened.store.run
     opened.queue("p").send("x")
-    run(p.Stage("attempt", (p.StagedMessage("p", Outgoing(b"x")),)))
+    run(p.Stage("attempt", (p.StagedMessages("p", [b"x"]),)))
     ends = time.monotonic() + 30
     while not (span := run(p.LogNext(p.START, 1))).messages:  # another test's transaction
         assert time.monotonic() < ends

@@ -176,14 +176,14 @@ def test_the_views_for_pipelines_are_for_operators(owner, role, kind):
         queue.create(history_seconds=60)
         queue.send("x")
         queue.receive(1)[0].ack()
-    views = [f"turnabout.{name}" for name in ("log_rows", "epoch_rows", "dead_rows")]
+    views = [f"turnabout.{name}" for name in ("log_rows", "queue_names", "epoch_rows", "dead_rows")]
     if kind != "operate":
         for view in views:
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
                 ask(somebody, f"select from {view}".encode())
         return
     counts = [ask(somebody, f"select count(*) from {view}".encode()) for view in views]
-    assert counts == [[(1,)], [(0,)], [(0,)]]
+    assert counts == [[(1,)], [(2,)], [(0,)], [(0,)]]
     for view in views:
         rights = "insert, update, delete, truncate, references, trigger"
         assert ask(somebody, "select has_table_privilege(%s, %s)", view, rights) == [(False,)]

@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.tidy.test_tree import ROOT, sources, text_of
 
 LINES_MAX = {
-    "core": 29_091,
+    "core": 29_093,
     "slice alembic": 48,
     "slice compat": 929,
     "slice dashboard": 1_524,
@@ -18,13 +18,13 @@ LINES_MAX = {
     "slice django": 1_096,
     "slice move": 1_115,
     "slice otel": 515,
-    "slice pipeline": 10_018,
-    "slice server": 8_286,
+    "slice pipeline": 10_323,
+    "slice server": 8_296,
     "slice sqs": 1_999,
     "slice tasks": 1_220,
     "slice testing": 149,
-    "SQL": 13_503,
-    "tests": 68_800,
+    "SQL": 13_537,
+    "tests": 68_946,
 }
 SLACK = 200
 """How far below its figure a part may be before the figure has to follow."""

@@ -80,11 +80,18 @@ class Chosen(Value):
     without_value: int
 
 
+class LeftBehind(Value):
+    """A message that can't be sent again: its former id, and the reason."""
+
+    message_id: int
+    reason: str
+
+
 class Replayed(Value):
     """A run's progress.
 
     rows  in all      sent  by now, by this or an earlier start      left_out  without a payload
-    chosen  what a dry run counts
+    chosen  what a dry run counts      refused  those that this start could not send, and skipped
     """
 
     run: str
@@ -94,6 +101,7 @@ class Replayed(Value):
     done: bool
     seconds: float = 0.0
     chosen: tuple[Chosen, ...] = ()
+    refused: tuple[LeftBehind, ...] = ()
 
 
 class LakeArchive(Value):

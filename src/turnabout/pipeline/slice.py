@@ -9,6 +9,7 @@ SLICE = Slice(
     postgres="turnabout.pipeline.postgres",
     commands="turnabout.pipeline.commands",
     checks="turnabout.pipeline.commands.checks",
+    metrics="turnabout.pipeline.metrics",
     revision=1,
-    digest="e1fd1aa803fbd2f0",
+    digest="128cbff91f6d3763",
 )

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from turnabout.pipeline.staged import StagedMessages
 from turnabout.words import limits
-from turnabout.words.entities import Outgoing
 from turnabout.words.errors import UsageError
 from turnabout.words.outcomes import ChannelFull, QueueFull
 from turnabout.words.value import Value, force_setattr
@@ -96,7 +96,8 @@ class EpochLease(Verb[Leased | Superseded]):
     recorded in `parts`: even ones in order of sending, or with `by_channel` all of a channel in one
     part, in its order. A new epoch's number is above every one that was ever leased, and above
     `after`. A queue that is not there is a QueueNotFound, and nothing was changed. With `beyond` it
-    is the epoch after that one, leased ahead, and those between `after` and it stay leased.
+    is the epoch after that one, leased ahead, and those between `after` and it stay leased. With
+    `max_bytes` it ends with the messages whose payloads reach that, about.
     """
 
     subscription: str
@@ -108,6 +109,7 @@ class EpochLease(Verb[Leased | Superseded]):
     parts: int = 1
     by_channel: bool = False
     beyond: int = 0
+    max_bytes: int | None = None
 
     def __post_init__(self) -> None:
         _check_reader(self.subscription, self.generation, self.lease_ms)
@@ -115,6 +117,7 @@ class EpochLease(Verb[Leased | Superseded]):
         limits.whole(self.after, "after", 0, limits.ID_MAX - 1)
         limits.whole(self.beyond, "beyond", 0, limits.ID_MAX - 1)
         limits.whole(self.max_messages, "max_messages", 0, BATCH_MESSAGES_MAX)
+        limits.optional_whole(self.max_bytes, "max_bytes", 1, limits.ID_MAX)
         limits.whole(self.parts, "parts", 1, PARTS_MAX)
 
 
@@ -247,27 +250,20 @@ class SubscriptionList(Verb[tuple[Subscription, ...]]):
 # --- staged sends ---------------------------------------------------------------------------------
 
 
-class StagedMessage(Value):
-    """A message and the queue it is for."""
-
-    queue: str
-    message: Outgoing
-
-    def __post_init__(self) -> None:
-        limits.queue_name(self.queue)
-        if self.message.due_at is not None:
-            raise UsageError("a staged message has a delay, from when it is published; no due_at")
-
-
 class Stage(Verb[None]):
     """Put up to 10,000 messages aside for an attempt, after those that it has already."""
 
     attempt: str
-    messages: tuple[StagedMessage, ...]
+    parts: tuple[StagedMessages, ...]
 
     def __post_init__(self) -> None:
         limits.queue_name(self.attempt)
-        limits.whole(len(self.messages), "messages in one call", 0, limits.SEND_MESSAGES_MAX)
+        limits.whole(
+            sum(len(part.payloads) for part in self.parts),
+            "messages in one call",
+            0,
+            limits.SEND_MESSAGES_MAX,
+        )
 
 
 class Published(Value):
@@ -380,12 +376,16 @@ class LogAt(Verb[str]):
 
 
 class LogCut(Verb[tuple[LogRange, ...]]):
-    """A range as up to `parts` ranges of about as many rows each, in order."""
+    """A range as up to `parts` ranges of about as many rows each, in order.
+
+    exact: False lets a store estimate the numbers of rows, which is much quicker.
+    """
 
     reads = True
     after: str
     until: str
     parts: int
+    exact: bool = True
 
     def __post_init__(self) -> None:
         limits.position(self.after, "after")

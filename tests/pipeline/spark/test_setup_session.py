@@ -7,14 +7,16 @@ import sys
 import sysconfig
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 import turnabout.pipeline
-from turnabout.pipeline import beside, session
+from turnabout.pipeline import beside, register, session
 from turnabout.pipeline.spark import java, sessions
+from turnabout.words.errors import UsageError
 
 
 @pytest.mark.parametrize("missing", ["pyspark", "pyarrow"])
@@ -84,6 +86,18 @@ def test_one_that_is_there_is_used_and_only_told_what_it_may_be(spark):
         session(conf={"spark.driver.memory": "9g"})
     with pytest.warns(UserWarning, match="spark.master stays local"):
         session(master="spark://host:7077")
+
+
+def test_spark_connect_is_for_the_format_alone(monkeypatch):
+    monkeypatch.setattr(sessions, "is_remote", lambda: True)
+    with pytest.raises(UsageError, match=r"session\(\) can't use Spark Connect: register\(spark\)"):
+        session()
+    with pytest.raises(UsageError, match="--engine local"):
+        beside(SimpleNamespace())
+    seen: list[type] = []
+    register(SimpleNamespace(dataSource=SimpleNamespace(register=seen.append)))
+    (source,) = seen
+    assert source.parallelism == 2
 
 
 class Built(Exception):

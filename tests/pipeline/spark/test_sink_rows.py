@@ -1,13 +1,13 @@
 """Rows as messages: what a send would refuse is refused, with the row and the reason."""
 
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from tests.support.each import each
-from turnabout.pipeline.spark.outgoing import Invalid, dead_letter, staged
-from turnabout.pipeline.verbs import StagedMessage
+from turnabout.pipeline.spark.outgoing import Invalid, checked, dead_letter
+from turnabout.pipeline.verbs import StagedMessages
 from turnabout.words.entities import Outgoing
 from turnabout.words.errors import UsageError
 from turnabout.words.limits import queue_name
@@ -38,6 +38,28 @@ def named(queue: Any) -> str:
     return queue_name("emails" if queue is None else queue)
 
 
+class Made(NamedTuple):
+    """A row that is a message, and its queue."""
+
+    queue: str
+    message: Outgoing
+
+
+def staged(batch: pa.RecordBatch, stored: Any, *more: int) -> list[Made | Invalid]:
+    """The rows in their order: messages, or why they are none."""
+    rows = checked(batch, stored, *more)
+    part = StagedMessages("all", rows.payloads, rows.content_type, dict(rows.columns))
+    made = map(Made, rows.queues, part.messages())
+    first = more[1] if len(more) > 1 else 1
+    wrong = {one.at: one for one in rows.invalid}
+    return [wrong.get(at) or next(made) for at in range(first, first + batch.num_rows)]
+
+
+def only(letter: StagedMessages) -> Outgoing:
+    (message,) = letter.messages()
+    return message
+
+
 def sent(*rows: dict[str, Any], **types: pa.DataType) -> list[Any]:
     return list(staged(batch(*rows, **types), named))
 
@@ -61,12 +83,12 @@ def test_all_columns() -> None:
     message = Outgoing(
         b"x", "image/png", "c", -3, 1500, headers={"a": "b"}, ttl_ms=60_000, dedup_key="k"
     )
-    assert made == StagedMessage("reports", message)
+    assert made == Made("reports", message)
 
 
 def test_nulls_are_what_a_send_leaves_away() -> None:
     names = [name for name in TYPES if name != "value"]
-    assert one(**dict.fromkeys(names)) == StagedMessage("emails", Outgoing(b"x", BYTES)) == one()
+    assert one(**dict.fromkeys(names)) == Made("emails", Outgoing(b"x", BYTES)) == one()
 
 
 def test_text_is_sent_as_text() -> None:
@@ -114,8 +136,8 @@ def test_a_row_that_is_no_message(row: dict[str, Any], reason: str) -> None:
     good = {"value": b"x"}
     rows = [{**dict.fromkeys(row), **good}, {**good, **row}, {**dict.fromkeys(row), **good}]
     first, bad, last = staged(batch(*rows), named, 100, 11)
-    assert isinstance(first, StagedMessage)
-    assert isinstance(last, StagedMessage)
+    assert isinstance(first, Made)
+    assert isinstance(last, Made)
     assert isinstance(bad, Invalid)
     assert bad.at == 12
     assert reason in bad.reason
@@ -137,18 +159,18 @@ def test_text_that_is_no_utf8_spoils_its_own_row_only() -> None:
     for name in ("value", "channel", "dedup_key", "queue"):
         columns = {"value": pa.array([b"x", b"y"]), name: broken(b"good", b"\xff\xfe")}
         good, bad = staged(pa.record_batch(columns), named)
-        assert isinstance(good, StagedMessage), name
+        assert isinstance(good, Made), name
         assert isinstance(bad, Invalid), name
         assert bad.at == 2
         stands = dead_letter(bad, "emails", "emails-dead", 100)
-        assert stands.message.payload == (b"\xff\xfe" if name == "value" else b"y")
+        assert only(stands).payload == (b"\xff\xfe" if name == "value" else b"y")
 
 
 def test_what_goes_to_the_dead_letter_queue() -> None:
     (bad,) = sent({"value": b"x", "channel": "c", "headers": [("a", "b")], "priority": 99_999})
     made = dead_letter(bad, "emails", "emails-dead", 100)
     assert made.queue == "emails-dead"
-    assert made.message == Outgoing(
+    assert only(made) == Outgoing(
         b"x",
         BYTES,
         "c",
@@ -160,19 +182,18 @@ def test_what_is_too_large_is_cut_for_the_dead_letter_queue_and_says_so() -> Non
     (bad,) = staged(batch({"value": b"x" * 101}), named, 100)
     assert isinstance(bad, Invalid)
     made = dead_letter(bad, "emails", "emails-dead", 100)
-    assert len(made.message.payload) == 100
-    assert made.message.headers is not None
-    assert made.message.headers["invalid-bytes"] == "101"
+    assert len(only(made).payload) == 100
+    assert only(made).headers["invalid-bytes"] == "101"
 
 
 def test_a_dead_letter_leaves_out_what_is_invalid() -> None:
     many = [(f"h{n}", "") for n in range(64)]
     row = {"value": None, "channel": "c" * 256, "content_type": "", "headers": many}
     (bad,) = sent(row)
-    made = dead_letter(bad, "emails", "emails-dead", 100)
-    assert (made.message.payload, made.message.channel) == (b"", "")
-    assert made.message.content_type == BYTES
-    assert list(made.message.headers or ()) == ["invalid-reason", "invalid-queue"]
+    made = only(dead_letter(bad, "emails", "emails-dead", 100))
+    assert (made.payload, made.channel) == (b"", "")
+    assert made.content_type == BYTES
+    assert list(made.headers or ()) == ["invalid-reason", "invalid-queue"]
 
 
 def test_the_queue_is_asked_for_once_a_name() -> None:
@@ -186,5 +207,5 @@ def test_the_queue_is_asked_for_once_a_name() -> None:
 
     rows = [{"value": b"x", "queue": q} for q in "abab"]
     made = list(staged(batch(*rows), stored))
-    assert [type(m) for m in made] == [StagedMessage, Invalid] * 2
+    assert [type(m) for m in made] == [Made, Invalid] * 2
     assert asked == ["a", "b"]

@@ -135,12 +135,46 @@ def test_a_row_that_is_no_message_fails_the_task(mq, made):
 
 
 def test_what_a_failed_task_staged_is_removed(mq, made):
-    bad = batch(value=pa.array([*[b"x"] * staging.CHUNK_MESSAGES, None]))
+    good = batch(value=pa.array([b"x"] * staging.CHUNK_MESSAGES))
+    bad = batch(value=pa.array([None], pa.binary()))
     with pytest.raises(UsageError, match=r"row 5,001 of partition 0"):
-        StreamWriter(made, None).write(iter([bad]))
+        StreamWriter(made, None).write(iter([good, bad]))
     stage, unstage = _SEEN
     assert unstage == p.Unstage((stage.attempt,))
     assert made.access.run(unstage) == 0
+
+
+def test_a_run_that_was_sent_is_not_staged_again(mq, made):
+    BatchWriter(made, "run.a").commit([BatchWriter(made, "run.a").write(iter([numbers(0, 3)]))])
+    again = BatchWriter(made, "run.a", may_be_sent=True)
+    _SEEN.clear()
+    told = again.write(iter([numbers(0, 3)]))
+    assert not any(isinstance(verb, p.Stage) for verb in _SEEN)
+    again.commit([told])
+    with pytest.raises(UsageError, match="with 3 messages, and has 4 now"):
+        again.commit([again.write(iter([numbers(0, 4)]))])
+    new = BatchWriter(made, "run.b", may_be_sent=True)
+    new.commit([new.write(iter([numbers(3, 4)]))])
+    assert payloads(mq) == ["0", "1", "2", "3"]
+
+
+def test_rows_of_many_queues_are_staged_by_queue(mq, made, monkeypatch):
+    monkeypatch.setattr(staging, "CHUNK_MESSAGES", 4)
+    monkeypatch.setattr(staging, "CHUNK_BYTES", 400)
+    names = [f"q{n % 3}" for n in range(30)]
+    rows = [
+        batch(value=pa.array([str(n) for n in some]), queue=pa.array([names[n] for n in some]))
+        for some in (range(10), range(10, 20), range(20, 30))
+    ]
+    writer = BatchWriter(made, "run.many")
+    told = writer.write(iter(rows))
+    stages = [verb for verb in _SEEN if isinstance(verb, p.Stage)]
+    assert max(sum(len(part.payloads) for part in verb.parts) for verb in stages) <= 8
+    assert len(stages) == 6
+    writer.commit([told])
+    for name in ("q0", "q1", "q2"):
+        wanted = [str(n) for n in range(30) if names[n] == name]
+        assert [m.text() for m in mq.queue(name).peek(30)] == wanted
 
 
 _SEEN: list[Any] = []
@@ -166,7 +200,9 @@ def test_chunks(mq, made, monkeypatch):
     writer = StreamWriter(made, None)
     rows = batch(value=pa.array([*[b"1"] * 9, b"22222222", b"3", b"4"]))
     task = writer.write(iter([rows]))
-    chunks = [len(verb.messages) for verb in _SEEN if isinstance(verb, p.Stage)]
+    chunks = [
+        len(part.payloads) for verb in _SEEN if isinstance(verb, p.Stage) for part in verb.parts
+    ]
     assert chunks == [4, 4, 2, 2]
     writer.commit([task], 0)
     assert payloads(mq) == [*"1" * 9, "22222222", "3", "4"]

@@ -163,3 +163,14 @@ def test_without_pushdown_it_reads_as_well(
     register(other)
     history = other.read.format("turnabout").option("url", place).option("mode", "history").load()
     assert history.where("message_id > 0").count() == 4
+
+
+@on_sqlite
+def test_a_batch_has_as_many_tasks_as_run_at_once(spark: Spark, mq: Any, place: str) -> None:
+    finish(mq, 60)
+    read = spark.read.format("turnabout").option("url", place)
+    cores = spark.sparkContext.defaultParallelism
+    assert read.option("mode", "history").load().rdd.getNumPartitions() == cores
+    dead = read.option("mode", "dead").option("numPartitions", 5).load()
+    assert dead.rdd.getNumPartitions() == 5
+    assert dead.count() == 0

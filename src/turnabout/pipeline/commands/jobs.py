@@ -272,6 +272,7 @@ def _purged(done: PurgeReport) -> str:
 @chosen("--id ids", "Only this message", int, metavar="ID")
 @option("--rate per_second", "At most this many per second.", PER_SECOND)
 @option("--skip-without-value", "Leave out rows without a payload.", bool)
+@option("--skip-invalid", "Go on without messages that can't be sent, and name them.", bool)
 @option("--dry-run", "Only count.", bool)
 @YES
 @NAMESPACE
@@ -344,7 +345,9 @@ def _counted(done: Replayed) -> str:
 
 def _left_out(done: Replayed) -> str:
     without = f"; left out: {_show.count(done.left_out)} without a payload"
-    return without if done.left_out else ""
+    refused = [f"; can't be sent: {one.message_id} ({one.reason})" for one in done.refused[:20]]
+    more = f"; and {len(done.refused) - 20} more" if len(done.refused) > 20 else ""
+    return (without if done.left_out else "") + "".join(refused) + more
 
 
 CHOSEN: _show.Columns = (

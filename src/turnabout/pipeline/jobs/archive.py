@@ -288,7 +288,7 @@ class RangePart(Value):
         parts = min(most, ceil(found.messages / _ROWS_EACH))
         if parts < 2:
             return (found,)
-        return tuple(self.access.run(LogCut(found.after, found.until, parts)))
+        return tuple(self.access.run(LogCut(found.after, found.until, parts, exact=False)))
 
 
 class LocalStage:

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -19,9 +20,10 @@ from turnabout.pipeline.jobs._plan import ORDER, JobRun, Plan
 from turnabout.pipeline.lake import Filter, Lake, WrittenFile
 from turnabout.pipeline.lake._files import in_files
 from turnabout.pipeline.lake._filter import matched
-from turnabout.pipeline.results import Chosen, Replayed
+from turnabout.pipeline.results import Chosen, LeftBehind, Replayed
 from turnabout.pipeline.schema import LOG
 from turnabout.pipeline.spark.access import Access
+from turnabout.pipeline.spark.outgoing import Invalid
 from turnabout.pipeline.spark.staging import RUN, Sink
 from turnabout.words import limits
 from turnabout.words.errors import TurnaboutError, UsageError
@@ -65,6 +67,7 @@ def replay(
     ids: Sequence[int] | None = None,
     per_second: int | None = None,
     skip_without_value: bool = False,
+    skip_invalid: bool = False,
     dry_run: bool = False,
     namespace: str | None = None,
     token: str | None = None,
@@ -77,22 +80,22 @@ def replay(
     run_id   names the run: started again with it, it goes on, and sends nothing twice. The rows
              are those that were chosen at its first start
     spark    a session whose executors choose the rows; without one this process does
-    archive  needed if the lake has several
+    archive  needed if the lake has several      dry_run  only count
     since, until  milliseconds: finished from then, and before then
     per_second    at most this many: batches are spread, and the messages of each by delays
-    skip_without_value  leave out rows whose payload was not kept, instead of refusing
-    dry_run  only count
+    skip_without_value, skip_invalid  leave out rows whose payload was not kept, and messages that
+             can't be sent, instead of refusing
     storage_options  of an object store: what delta-rs takes, beside the environment
     Raises: WithoutValue; UsageError: a run of that id has another target or other filters;
             SinkFull and others of the sink; LakeDamaged, JobFailed, StorageFull.
     """
-    lists = map(_tuple, (queues, channels, outcomes, ids))
     if per_second is not None:
         limits.whole(per_second, "per_second", 1, limits.INTEGER_MAX)
     began = time.monotonic()
     place = Lake(lake, storage_options=storage_options)
     with closing(Access(url, token=token, namespace=namespace)) as access:
         _check_names(access, to, queues or ())
+        lists = map(_tuple, (queues, channels, outcomes, ids))
         asked = Filter(since, until, access.namespace, *lists)
         run = JobRun(place, run_id)
         chooser = _chooser(spark, access, place, archive, asked)
@@ -105,7 +108,8 @@ def replay(
                     run, chooser, asked, to, per_second, skip_without_value=skip_without_value
                 )
             _check_same(plan, to, asked)
-            done = Sender(access, run, plan).run(per_second, progress, stop or threading.Event())
+            sender = Sender(access, run, plan, skip_invalid=skip_invalid)
+            done = sender.run(per_second, progress, stop)
     return replace(done, seconds=time.monotonic() - began)
 
 
@@ -209,21 +213,47 @@ def choose(
     return run.begin(files, plan)
 
 
+@dataclass
+class SinkAgain(Sink):
+    """The sink of a replay, which knows a row by the id that its message had.
+
+    What was sent once is sent again, whatever this program may send by itself.
+    """
+
+    max_bytes: int = limits.PAYLOAD_BYTES_HARD_MAX
+    skip: bool = False
+    ids: list[int] = field(default_factory=list[int])
+    """The rows of the batch that is staged."""
+    found: list[LeftBehind] = field(default_factory=list[LeftBehind])
+
+    def refused(self, invalid: Invalid, partition: int) -> None:
+        """Note the message, or raise a UsageError that names it."""
+        one = LeftBehind(self.ids[invalid.at - 1], invalid.reason)
+        if not self.skip:
+            raise UsageError(
+                f"message {one.message_id} can't be sent again: {one.reason}. Nothing of its batch "
+                "was sent; --skip-invalid goes on without such messages"
+            )
+        self.found.append(one)
+
+
 class Sender:
     """Sends the files of a plan, one after the other."""
 
-    def __init__(self, access: Access, run: JobRun, plan: Plan) -> None:
+    def __init__(
+        self, access: Access, run: JobRun, plan: Plan, *, skip_invalid: bool = False
+    ) -> None:
         self._access, self._run, self._plan = access, run, plan
-        # What was sent once is sent again, whatever this program may send by itself.
-        self._sink = Sink(access, plan.to, max_bytes=limits.PAYLOAD_BYTES_HARD_MAX)
+        self._sink = SinkAgain(access, plan.to, skip=skip_invalid)
 
     def run(
         self,
         per_second: int | None,
         progress: Callable[[Replayed], object] | None,
-        stop: threading.Event,
+        stop: threading.Event | None,
     ) -> Replayed:
         """Send from the first batch that is not known to be sent, until `stop`."""
+        stop = stop or threading.Event()
         plan, batches = self._plan, self._plan.batches
         first = self._run.sent()
         before = sum(rows for _, rows in batches[:first])
@@ -236,14 +266,21 @@ class Sender:
             self._send(number, per_second)
             self._run.note(number + 1, plan)
             last = number + 1 == len(batches)
-            seconds = time.monotonic() - began
-            done = replace(done, sent=done.sent + batches[number][1], done=last, seconds=seconds)
+            done = replace(
+                done,
+                sent=done.sent + batches[number][1] - len(self._sink.found),
+                done=last,
+                seconds=time.monotonic() - began,
+                refused=(*done.refused, *self._sink.found),
+            )
             if progress is not None:
                 progress(done)
         return done
 
     def _send(self, number: int, per_second: int | None) -> None:
         path, _ = self._plan.batches[number]
+        self._sink.ids.clear()
+        self._sink.found.clear()
         attempt = self._sink.stage(self._messages(path, per_second), None, 0)
         name = self._access.stored(RUN + self._plan.sink_run(number))
         try:
@@ -256,6 +293,7 @@ class Sender:
         """Rows of the log as rows that the sink takes."""
         first = 0
         for batch in self._run.rows(path):
+            self._sink.ids.extend(batch.column("message_id").to_pylist())
             columns: dict[str, Any] = {
                 "value": batch.column("value"),
                 "channel": batch.column("channel"),
@@ -274,7 +312,12 @@ class Sender:
         ids = batch.column("message_id").to_pylist()
         for number, pairs in zip(ids, batch.column("headers").to_pylist(), strict=True):
             kept = [(name, text) for name, text in pairs or () if name not in HEADERS]
-            yield [*kept, (HEADERS[0], str(number)), (HEADERS[1], self._plan.run)]
+            ours = [(HEADERS[0], str(number)), (HEADERS[1], self._plan.run)]
+            try:  # a message may have had as many headers as there can be
+                limits.headers(dict([*kept, *ours]))
+            except UsageError:
+                ours = []
+            yield [*kept, *ours]
 
     def _queues(self, batch: Any) -> Iterator[str]:
         names = batch.column("namespace").to_pylist(), batch.column("queue").to_pylist()

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from turnabout.pipeline import verbs as p
+from turnabout.pipeline.staged import STAGED_FIELDS, StagedMessages
 from turnabout.postgres.call import Call, Now, Rows, call, each, nothing, one, single
 from turnabout.words.errors import UsageError
 from turnabout.words.limits import ID_MAX, shown
 from turnabout.words.outcomes import ChannelFull, QueueFull
+from turnabout.words.payload import BYTES
 
 _POSITION = re.compile(r"([0-9]{1,20})\.([0-9]{1,19})(?:<([0-9]{1,20})\.([0-9]{1,19}))?")
 _XID_MAX = 2**64 - 1
@@ -81,27 +82,21 @@ def _changed_queues(verb: Any, rows: Rows) -> Sequence[str]:
 
 
 def _stage_parameters(verb: p.Stage, now: Now) -> Sequence[Any]:
-    messages = [staged.message for staged in verb.messages]
-
-    def column(value: Callable[[Any], Any]) -> list[Any] | None:
-        """A column that all messages leave at its default is not sent at all."""
-        values = [value(message) for message in messages]
-        return values if any(v is not None for v in values) else None
-
+    parts = verb.parts
+    together = StagedMessages("all", [])
+    for part in parts:
+        columns, count = part.columns, len(part.payloads)
+        if part.content_type != parts[0].content_type:
+            types = columns.get("content_type") or [None] * count
+            columns = columns | {"content_type": [one or part.content_type for one in types]}
+        together.add(part.payloads, columns)
     return (
         verb.attempt,
-        [staged.queue for staged in verb.messages],
-        [m.payload for m in messages] or "{}",
-        [m.content_type for m in messages],
-        column(lambda m: m.channel or None),
-        column(lambda m: m.priority or None),
-        column(lambda m: m.delay_ms),
-        column(lambda m: json.dumps(dict(m.headers)) if m.headers else None),
-        column(lambda m: m.ttl_ms),
-        column(lambda m: m.dedup_key),
-        column(lambda m: m.dedup_mode),
-        column(lambda m: m.dedup_window_ms),
-        column(lambda m: m.dedup_scope),
+        [part.queue for part in parts],
+        [len(part.payloads) for part in parts],
+        together.payloads or "{}",
+        parts[0].content_type if parts else BYTES,
+        *(together.columns.get(name) for name in STAGED_FIELDS),
         now,
     )
 
@@ -171,7 +166,7 @@ CALLS: dict[type[Any], Call] = {
     p.EpochLease: call(
         "select * from turnabout_pipeline.epoch_lease($subscription::text, $generation::bigint,"
         " $queues::text[], $after::bigint, $max_messages::int, $lease_ms::bigint, $parts::int,"
-        " $by_channel::boolean, $beyond::bigint, $now::bigint)",
+        " $by_channel::boolean, $beyond::bigint, $max_bytes::bigint, $now::bigint)",
         one(_leased),
         repeatable=True,
         notifies=_changed_queues,
@@ -189,10 +184,10 @@ CALLS: dict[type[Any], Call] = {
         repeatable=True,
     ),
     p.Stage: call(
-        "select turnabout_pipeline.stage($attempt::text, $queues::text[], $payloads::bytea[],"
-        " $types::text[], $channels::text[], $priorities::smallint[], $delays::bigint[],"
-        " $headers::text[], $ttls::bigint[], $keys::text[], $modes::text[], $windows::bigint[],"
-        " $scopes::text[], $now::bigint)",
+        "select turnabout_pipeline.stage($attempt::text, $queues::text[], $counts::int[],"
+        " $payloads::bytea[], $type::text, $types::text[], $channels::text[],"
+        " $priorities::smallint[], $delays::bigint[], $headers::text[], $ttls::bigint[],"
+        " $keys::text[], $modes::text[], $windows::bigint[], $scopes::text[], $now::bigint)",
         nothing,
         _stage_parameters,
     ),
@@ -224,9 +219,9 @@ CALLS: dict[type[Any], Call] = {
     ),
     p.LogCut: call(
         "select xid::text, id, messages from turnabout_pipeline.log_cut($after_xid::xid8,"
-        " $after_id::bigint, $until_xid::xid8, $until_id::bigint, $parts::int)",
+        " $after_id::bigint, $until_xid::xid8, $until_id::bigint, $parts::int, $exact::boolean)",
         _cut,
-        lambda c, now: (*_place(c.after), *_place(c.until), c.parts),
+        lambda c, now: (*_place(c.after), *_place(c.until), c.parts, c.exact),
         repeatable=True,
     ),
     p.LogLook: call(

@@ -14,7 +14,9 @@ from typing import Any, Final, Literal
 from turnabout.pipeline.schema import INT, LONG, STRING, TIMESTAMP, Column
 from turnabout.words.value import Value
 
-Op = Literal["=", "<>", "<", "<=", ">", ">=", "in", "not in", "is null", "is not null", "starts"]
+Op = Literal[
+    "=", "<>", "<", "<=", ">", ">=", "in", "not in", "is null", "is not null", "starts", "mod"
+]
 
 _COMPARED: Final[Mapping[str, tuple[Op, Op]]] = {
     "EqualTo": ("=", "<>"),
@@ -38,7 +40,8 @@ class Condition(Value):
     column: str
     op: Op
     operand: Any = None
-    """A str or int; a tuple of them for `in`; None for null checks."""
+    """A str or int; a tuple of them for `in`, and for `mod` of divisor and remainder; None for
+    null checks."""
 
 
 class Names(Value):

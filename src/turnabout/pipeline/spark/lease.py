@@ -147,7 +147,7 @@ class LeaseReader(StreamReader[LeaseSettings, _LeaseDriver]):
         driver.was_idle = not leased.messages
         if not leased.messages:
             return start
-        is_full = leased.messages >= self._within(most)
+        is_full = leased.messages >= self._within(most) or self._settings.max_bytes is not None
         driver.newest = leased.epoch
         if driver.left is not None:
             driver.left = max(0, driver.left - leased.messages)
@@ -280,6 +280,7 @@ class LeaseReader(StreamReader[LeaseSettings, _LeaseDriver]):
                 parts=settings.parts,
                 by_channel=settings.by_channel,
                 beyond=beyond,
+                max_bytes=settings.max_bytes,
             )
             try:
                 answer = self._access.run(verb)

@@ -18,6 +18,7 @@ class LeaseSettings:
     subscribe: tuple[str, ...] | None
     pattern: str | None
     max_messages: int
+    max_bytes: int | None
     parts: int
     lease_ms: int
     max_batch_seconds: float
@@ -43,6 +44,7 @@ class LeaseSettings:
             subscribe=subscribe,
             pattern=pattern,
             max_messages=options.whole("maxOffsetsPerTrigger", 1, BATCH_MESSAGES_MAX),
+            max_bytes=options.optional_whole("maxBytesPerTrigger", 1, limits.INTEGER_MAX),
             parts=options.whole("numPartitions", 1, PARTITIONS_MAX),
             lease_ms=limits.lease_ms(options.seconds("leaseSeconds", 1, limits.LEASE_SECONDS_MAX)),
             max_batch_seconds=options.seconds("maxBatchSeconds", 1, 30 * 86_400),

@@ -56,8 +56,9 @@ OPTIONS: Final[tuple[Option, ...]] = (
     Option("endingTimestamp", None, frozenset({LOG, HISTORY})),
     Option("maxOffsetsPerTrigger", "20000", _STREAMS),
     Option("minOffsetsPerTrigger", None, frozenset({LOG})),
+    Option("maxBytesPerTrigger", None, frozenset({LEASE})),
     Option("maxTriggerDelay", "15m", frozenset({LOG})),
-    Option("numPartitions", "2", _READS),
+    Option("numPartitions", None, _READS),
     Option("leaseSeconds", "300", frozenset({LEASE})),
     Option("maxBatchSeconds", "3600", frozenset({LEASE})),
     Option("maxBatchFailures", "3", frozenset({LEASE})),
@@ -65,7 +66,7 @@ OPTIONS: Final[tuple[Option, ...]] = (
     Option("failOnLeaseLost", "false", frozenset({LEASE})),
     Option("failOnDataLoss", "true", _STREAMS),
     Option("includeHeaders", "false", _READS),
-    Option("includeValue", "true", frozenset({LOG, HISTORY})),
+    Option("includeValue", "true", _READS),
     Option("sinkId", None, frozenset({SINK})),
     Option("runId", None, frozenset({SINK})),
     Option("queue", None, frozenset({SINK})),
@@ -74,7 +75,7 @@ OPTIONS: Final[tuple[Option, ...]] = (
 )
 """All options, in the order of docs/spark-options.md."""
 
-LIMITS: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger")
+LIMITS: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxBytesPerTrigger")
 """Limits of a stream's batch."""
 
 SPARKS_OWN: Final = frozenset({"checkpointlocation", "queryname"})

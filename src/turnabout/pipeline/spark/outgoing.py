@@ -1,17 +1,19 @@
 """Rows of a DataFrame as messages, checked as a send checks them. No Spark here.
 
-What a valid message is, is said by `Outgoing` and `limits` alone: a row is one if they take it.
+What a valid message is, is said by `limits` alone. A column is looked at by its different values:
+a million rows have few channels, and one content type.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, cast
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, cast
 
 import pyarrow as pa
 
-from turnabout.pipeline.verbs import StagedMessage
+from turnabout.pipeline.staged import StagedMessages
 from turnabout.words import limits
 from turnabout.words.entities import Outgoing
 from turnabout.words.errors import UsageError
@@ -27,16 +29,12 @@ was cut to fit, how many bytes it had."""
 
 
 class Row(NamedTuple):
-    """The cells of a row as they came, in the order in which `Outgoing` takes most of them."""
+    """The cells of a row that a dead letter is made of, as they came."""
 
     value: Any
     content_type: Any
     channel: Any
-    priority: Any
-    delay_seconds: Any
     headers: Any
-    ttl_seconds: Any
-    dedup_key: Any
     queue: Any
 
 
@@ -48,77 +46,58 @@ class Invalid(NamedTuple):
     reason: str
 
 
-def staged(
+@dataclass(frozen=True, slots=True)
+class CheckedRows:
+    """The rows of a batch by columns, as `StagedMessages` has them, each with its queue."""
+
+    queues: list[str]
+    payloads: list[bytes]
+    content_type: str
+    columns: Mapping[str, list[Any]]
+    invalid: list[Invalid]
+    """Rows that are no messages, and are not in the columns."""
+
+
+def checked(
     batch: Any,
     stored: Callable[[Any], str],
     max_bytes: int = limits.PAYLOAD_BYTES_MAX,
     first: int = 1,
-) -> Iterator[StagedMessage | Invalid]:
-    """The rows as messages with their queues, or why they are none, in their order.
+) -> CheckedRows:
+    """Check the rows, of which the first has the number `first`.
 
     `stored` gives the queue's name in the database, from a row's (None: it has none), or raises
     UsageError; it is asked once for each name.
     """
-    queues: dict[Any, str | UsageError] = {}
-    make = StagedMessage
-    for at, row in enumerate(rows(batch), first):
-        value, kind, channel, priority, delay, headers, ttl, key, queue = row
-        try:
-            if queue not in queues:
-                queues[queue] = _outcome(stored, queue)
-            name = queues[queue]
-            if not isinstance(name, str):
-                raise name
-            if value.__class__ is not bytes or len(value) > max_bytes:
-                value = _payload(value, max_bytes)
-            message = Outgoing(
-                value,
-                kind,
-                channel,
-                priority,
-                None if delay is None else limits.delay_ms(delay),
-                None,
-                None if headers is None else _headers(headers),
-                None if ttl is None else limits.ttl_ms(ttl),
-                key,
-            )
-        except UsageError as error:
-            yield Invalid(at, row, str(error))
-        else:
-            yield make(name, message)
-
-
-def rows(batch: Any) -> Iterator[Row]:
-    """The cells that messages are made of; what a send takes for granted stands for nulls."""
-    names = [name.lower() for name in batch.schema.names]
-    batch = batch.rename_columns(names)
-
-    def column(name: str, instead: Any = None) -> Sequence[Any]:
-        if name not in names:
-            return [instead] * batch.num_rows
-        cells = _cells(batch.column(name))
-        return cells if instead is None else [instead if c is None else c for c in cells]
-
+    batch = batch.rename_columns([name.lower() for name in batch.schema.names])
     value = batch.column("value")
     is_text = _arrow.types.is_string(value.type) or _arrow.types.is_large_string(value.type)
-    return map(
-        Row._make,
-        zip(
-            _bytes_of(value) if is_text else _cells(value),
-            column("content_type", TEXT if is_text else BYTES),
-            column("channel", ""),
-            column("priority", 0),
-            column("delay_seconds"),
-            column("headers"),
-            column("ttl_seconds"),
-            column("dedup_key"),
-            column("queue"),
-            strict=True,
-        ),
-    )
+    cells = {name: _cells(batch.column(name)) for name in batch.schema.names if name != "value"}
+    cells["value"] = _bytes_of(value) if is_text else _cells(value)
+    payloads: list[Any] = [_payload(cell, max_bytes) for cell in cells["value"]]
+    queues = _each(cells.get("queue") or [None] * batch.num_rows, stored)
+    columns = {
+        field: _each(cells[name], lambda cell, check=check: None if cell is None else check(cell))
+        for name, (field, check) in _COLUMNS.items()
+        if name in cells
+    }
+    wrong: dict[int, str] = {}
+    for column in (payloads, *columns.values(), queues):
+        for number, cell in enumerate(column):
+            if isinstance(cell, UsageError):
+                wrong.setdefault(number, str(cell))
+    invalid: list[Invalid] = []
+    if wrong:
+        for number, reason in sorted(wrong.items()):
+            row = Row(*(cells[name][number] if name in cells else None for name in Row._fields))
+            invalid.append(Invalid(first + number, row, reason))
+        queues, payloads = _without(queues, wrong), _without(payloads, wrong)
+        columns = {name: _without(column, wrong) for name, column in columns.items()}
+    columns = {n: c for n, c in columns.items() if any(cell not in (None, "") for cell in c)}
+    return CheckedRows(queues, payloads, TEXT if is_text else BYTES, columns, invalid)
 
 
-def dead_letter(invalid: Invalid, queue: str, target: str, max_bytes: int) -> StagedMessage:
+def dead_letter(invalid: Invalid, queue: str, target: str, max_bytes: int) -> StagedMessages:
     """The message for an invalid row in `target`, the queue's dead-letter queue: its payload,
     channel, content type and headers, as far as they are valid, and the reason.
     """
@@ -135,7 +114,7 @@ def dead_letter(invalid: Invalid, queue: str, target: str, max_bytes: int) -> St
         headers = told
     kind = row.content_type if _is_valid(limits.content_type, row.content_type) else BYTES
     channel = row.channel if _is_valid(limits.channel_name, row.channel) else ""
-    return StagedMessage(target, Outgoing(payload, kind, channel, headers=headers))
+    return StagedMessages.of(target, [Outgoing(payload, kind, channel, headers=headers)])
 
 
 def _cells(column: Any) -> Sequence[Any]:
@@ -180,12 +159,34 @@ def _text_or_bytes(cell: bytes | None) -> Any:
     return cell
 
 
-def _payload(value: object, max_bytes: int) -> bytes:
+def _each(cells: Sequence[Any], check: Callable[[Any], Any]) -> list[Any]:
+    """The answer of a check for each cell, or its UsageError; asked once for equal cells."""
+    try:
+        answers = {cell: _outcome(check, cell) for cell in dict.fromkeys(cells)}
+    except TypeError:  # maps come as lists
+        return [_outcome(check, cell) for cell in cells]
+    return [answers[cell] for cell in cells]
+
+
+def _outcome(check: Callable[[Any], Any], cell: Any) -> Any:
+    try:
+        return check(cell)
+    except UsageError as error:
+        return error
+
+
+def _without(column: list[Any], wrong: Mapping[int, object]) -> list[Any]:
+    return [cell for number, cell in enumerate(column) if number not in wrong]
+
+
+def _payload(value: Any, max_bytes: int) -> bytes | UsageError:
+    if value.__class__ is bytes and len(value) <= max_bytes:
+        return value
     if value is None:
-        raise UsageError("the value is null: a message needs a payload, even if an empty one")
+        return UsageError("the value is null: a message needs a payload, even if an empty one")
     if isinstance(value, str):
-        raise UsageError("the value is not UTF-8: leave it as binary, or fix it")
-    return limits.payload(value, max_bytes)
+        return UsageError("the value is not UTF-8: leave it as binary, or fix it")
+    return _outcome(lambda cell: limits.payload(cell, max_bytes), value)
 
 
 def _headers(given: Any) -> dict[str, str]:
@@ -201,11 +202,25 @@ def _headers(given: Any) -> dict[str, str]:
     return limits.headers(dict(cast("dict[str, str]", given)))
 
 
-def _outcome(stored: Callable[[Any], str], queue: Any) -> str | UsageError:
-    try:
-        return stored(queue)
-    except UsageError as error:
-        return error
+def _headers_json(cell: Any) -> str | None:
+    headers = _headers(cell)
+    return json.dumps(headers) if headers else None
+
+
+def _priority(cell: Any) -> int:
+    return limits.whole(cell, "priority", limits.PRIORITY_MIN, limits.PRIORITY_MAX)
+
+
+_COLUMNS: Final[Mapping[str, tuple[str, Callable[[Any], Any]]]] = {
+    "content_type": ("content_type", limits.content_type),
+    "channel": ("channel", limits.channel_name),
+    "priority": ("priority", _priority),
+    "delay_seconds": ("delay_ms", limits.delay_ms),
+    "headers": ("headers", _headers_json),
+    "ttl_seconds": ("ttl_ms", limits.ttl_ms),
+    "dedup_key": ("dedup_key", limits.dedup_key),
+}
+"""A row's columns: the field of a message that each becomes, and its check."""
 
 
 def _any_bytes(value: object) -> bytes:

@@ -18,8 +18,11 @@ from typing import Any, Final
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
+from pyspark.sql.utils import is_remote
 
 from turnabout.pipeline.spark import home, java
+from turnabout.pipeline.spark.options import PARTITIONS_MAX
+from turnabout.words.errors import UsageError
 
 HERE: Final = Path(__file__).resolve().parent
 LOG_SETTINGS: Final = HERE / "log4j2.properties"
@@ -51,8 +54,9 @@ def session(
     what Turnabout needs, and `conf`; its time zone, for one, is not touched. What was asked for
     and cannot be set any more is a warning.
 
-    Raises `JavaNotFound`.
+    Raises `JavaNotFound`; UsageError under Spark Connect.
     """
+    _need_java_here("session()")
     conf = conf or {}
     there = SparkSession.getActiveSession()
     if there is None and SparkContext._active_spark_context is None:
@@ -70,6 +74,7 @@ def beside(spark: SparkSession) -> SparkSession:
 
     Settings, names of views and the current database of `spark` stay as they are.
     """
+    _need_java_here("a job")
     new = spark.newSession()
     for key, value in OWN.items():
         new.conf.set(key, value)
@@ -84,17 +89,33 @@ def register(spark: SparkSession) -> None:
     the source where `spark.sql.python.filterPushdown.enabled` is on.
     """
     _add_format(spark)
+    if is_remote():  # Spark Connect has no Java here
+        return
     # `df.write` looks in the session that is active in this thread, which Spark sets in few calls.
     sessions: Any = SparkSession
     in_java = sessions._get_j_spark_session_class(spark._jvm)
     in_java.setActiveSession(spark._jsparkSession)
 
 
+def _need_java_here(what: str) -> None:
+    """Raise a UsageError under Spark Connect, where Java runs elsewhere."""
+    if is_remote():
+        raise UsageError(
+            f'{what} can\'t use Spark Connect: register(spark) is enough for format("turnabout"), '
+            "and jobs run on this machine with --engine local"
+        )
+
+
 def _add_format(spark: SparkSession) -> None:
     from turnabout.pipeline.spark.source import TurnaboutSource
 
+    source = TurnaboutSource
+    if not is_remote():
+        # A class of `__main__`'s travels by value, and so with what this process knows.
+        known = {"parallelism": min(spark.sparkContext.defaultParallelism, PARTITIONS_MAX)}
+        source = type("TurnaboutSource", (source,), {**known, "__module__": "__main__"})
     with contextlib.suppress(AnalysisException):  # 4.0 refuses what it has found on its own
-        spark.dataSource.register(TurnaboutSource)
+        spark.dataSource.register(source)
 
 
 def _set(spark: SparkSession, settings: Mapping[str, str]) -> None:

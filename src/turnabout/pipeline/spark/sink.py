@@ -45,12 +45,15 @@ class Told(WriterCommitMessage):
 class BatchWriter(DataSourceArrowWriter):
     """`df.write`: one batch, with the name of its run."""
 
-    def __init__(self, sink: Sink, run: str) -> None:
+    def __init__(self, sink: Sink, run: str, *, may_be_sent: bool = False) -> None:
         self._sink = sink
         self._run = run
+        self._may_be_sent = may_be_sent
 
     def write(self, iterator: Iterator[Any]) -> Told:
-        """On an executor."""
+        """On an executor. Rows of a run that was sent are only counted: they are to be as many."""
+        if self._may_be_sent and self._sink.was_sent(self._run):
+            return Told(Attempt(uuid.uuid4().hex, sum(batch.num_rows for batch in iterator)))
         return Told(self._sink.stage(iterator, None, _partition()))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
@@ -119,8 +122,8 @@ def batch_writer(given: Mapping[str, str], schema: StructType, *, overwrite: boo
         raise UsageError('messages are added, never overwritten: use .mode("append")')
     if "sinkId" in options:
         raise UsageError("sinkId is for writeStream; a batch write is known by its runId")
-    run = _checked(options.text("runId") or uuid.uuid4().hex, "runId")
-    return BatchWriter(_sink(options, schema), RUN + run)
+    run = RUN + _checked(options.text("runId") or uuid.uuid4().hex, "runId")
+    return BatchWriter(_sink(options, schema), run, may_be_sent="runId" in options)
 
 
 def stream_writer(given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> StreamWriter:

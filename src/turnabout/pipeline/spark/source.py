@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -33,6 +34,10 @@ class TurnaboutSource(DataSource):
     Raises: UsageError for an option or column that is not known, and what to write instead.
     """
 
+    parallelism: ClassVar[int] = 2
+    """Tasks of a batch, unless `numPartitions` says it: as many as the cluster runs at once, where
+    `register` has found that out."""
+
     @classmethod
     def name(cls) -> str:
         """`turnabout`, as in `format("turnabout")`."""
@@ -44,7 +49,7 @@ class TurnaboutSource(DataSource):
         names = schema.column_names(
             mode,
             headers=options.flag("includeHeaders"),
-            payload=mode not in (opt.LOG, opt.HISTORY) or options.flag("includeValue"),
+            payload=options.flag("includeValue"),
         )
         return schema.ddl(names, schema.BY_MODE[mode])
 
@@ -98,7 +103,8 @@ class TurnaboutSource(DataSource):
         mode = (given.get("mode") or opt.LOG).lower()
         if mode not in opt.MODES:
             raise UsageError(f"mode is one of {', '.join(opt.MODES)}, not {given['mode']!r}")
-        options = Options(self.options, options_of(mode))
+        parts = {"numPartitions": str(self.parallelism)}
+        options = Options({**parts, **self.options}, options_of(mode))
         if mode == opt.LEASE:
             need_limits("mode=lease")
         for name in opt.LIMITS:
@@ -135,6 +141,14 @@ class _Push:
         return self._push(filters)
 
 
+@dataclass
+class DeadPartition(InputPartition):
+    """The input of one task in mode `dead`: the messages whose id has this remainder."""
+
+    of: tuple[int, int]
+    names: Names
+
+
 class BatchReader(DataSourceReader):
     """The reader of `spark.read.format("turnabout")`: changes nothing."""
 
@@ -167,7 +181,8 @@ class BatchReader(DataSourceReader):
         """The input of each task."""
         try:
             if self._mode == opt.DEAD:
-                return [log.LogPartition(START, None, None, self._names_of_dead())]
+                names = self._names_of_dead()
+                return [DeadPartition((self._parts, n), names) for n in range(self._parts)]
             if self._subscribe is not None:
                 self._access.queues(self._subscribe, None, ("history",))  # a name that is wrong
             names = log.names_for(self._access, "history", self._subscribe, self._pattern)
@@ -177,11 +192,13 @@ class BatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """The rows of a partition."""
+        if isinstance(partition, DeadPartition):
+            where = [*self._where, Condition("message_id", "mod", partition.of)]
+            return rows.read(
+                self._access, "dead_rows", self._columns, where, names=partition.names, keep=True
+            )
         if not isinstance(partition, log.LogPartition):
             return iter(())  # where there is none, Spark makes one of its own
-        if self._mode == opt.DEAD:
-            names = partition.names
-            return rows.read(self._access, "dead_rows", self._columns, self._where, names=names)
         where = [*self._where, *self._between()] if self._mode == opt.HISTORY else self._where
         strict = self._fail_on_data_loss
         return log.read_range(
@@ -210,7 +227,7 @@ class BatchReader(DataSourceReader):
         return [log.LogPartition(one.after, one.until, one.messages, names, after) for one in cut]
 
     def _of_history(self, names: Names) -> list[InputPartition]:
-        """The log in pieces, and behind it what running transactions still hold out of it."""
+        """The log in pieces; the last has what running transactions still hold out of it, too."""
         since = START
         bounds = [
             one.operand
@@ -220,13 +237,11 @@ class BatchReader(DataSourceReader):
         if bounds:
             since = self._access.run(LogAt(max(0, *bounds)))  # nothing before it is meant
         end = self._access.run(LogLook()).end
-        cut = self._access.run(LogCut(since, end, self._parts))
-        found: list[InputPartition] = [
-            log.LogPartition(one.after, one.until, None, names) for one in cut
-        ]
+        cut = self._access.run(LogCut(since, end, self._parts, exact=False))
+        pieces: list[tuple[str, str | None]] = [(one.after, one.until) for one in cut]
         if self._access.place()[0] == "postgresql":
-            found.append(log.LogPartition(end, None, None, names))
-        return found
+            pieces[-1:] = [(pieces[-1][0] if pieces else end, None)]
+        return [log.LogPartition(after, until, None, names) for after, until in pieces]
 
     def _between(self) -> list[Condition]:
         """`startingTimestamp` and `endingTimestamp`, which is not included, as conditions."""

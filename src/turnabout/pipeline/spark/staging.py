@@ -15,14 +15,14 @@ from typing import Any, Final
 
 from turnabout.pipeline.gathered import gathered
 from turnabout.pipeline.spark.access import Access
-from turnabout.pipeline.spark.outgoing import Invalid, dead_letter, staged
+from turnabout.pipeline.spark.outgoing import CheckedRows, Invalid, checked, dead_letter
 from turnabout.pipeline.verbs import (
     AlreadyPublished,
     Publish,
     Published,
     PublishedLater,
     Stage,
-    StagedMessage,
+    StagedMessages,
     StageIncomplete,
     Unstage,
 )
@@ -34,6 +34,8 @@ from turnabout.words.verbs import QueueList
 CHUNK_MESSAGES: Final = 5_000
 CHUNK_BYTES: Final = 8 * 1024 * 1024
 """A chunk is staged in one transaction; on SQLite others wait for it."""
+HELD_BYTES: Final = 4 * CHUNK_BYTES
+"""Most that a task holds before it is staged."""
 
 FAIL: Final = "fail"
 DEADLETTER: Final = "deadletter"
@@ -98,11 +100,11 @@ class Sink:
         count = 0
         queues: dict[str, None] = {}
         try:
-            for chunk in gathered(self._messages(batches, partition), CHUNK_BYTES, _size):
-                self.access.run(Stage(name, tuple(chunk)))
-                count += len(chunk)
+            for parts in self._parts(batches, partition):
+                self.access.run(Stage(name, parts))
+                count += sum(len(part.payloads) for part in parts)
                 if len(queues) < 4:
-                    queues.update(dict.fromkeys(m.queue for m in chunk))
+                    queues.update(dict.fromkeys(part.queue for part in parts))
         except BaseException:
             self._forget((name,))
             raise
@@ -150,6 +152,15 @@ class Sink:
             case ChannelFull() | QueueFull():
                 raise SinkFull(_full(outcome, batch, attempts))
 
+    def was_sent(self, run: str) -> bool:
+        """Whether the only batch of a run was published. It waits for whoever is about to."""
+        try:
+            # Nothing was staged for it: a message that is missing keeps it from being sent.
+            answer = self._patiently(Publish(self.access.stored(run), 0, (), 1))
+        finally:
+            self.access.close()
+        return isinstance(answer, AlreadyPublished)
+
     def forget(self, attempts: Iterable[Attempt | None]) -> None:
         """Remove what was staged and will not be published, as far as possible: a failure here
         would hide the one that it is about, and a day later all of it is gone anyway.
@@ -160,12 +171,29 @@ class Sink:
         finally:
             self.access.close()
 
-    def _messages(self, batches: Iterable[Any], partition: int) -> Iterator[StagedMessage]:
+    def _parts(
+        self, batches: Iterable[Any], partition: int
+    ) -> Iterator[tuple[StagedMessages, ...]]:
+        """The rows by queue, as much at once as one call stages. Rows of many queues are held until
+        there is a good part of each: it takes about as long to publish one row as a hundred.
+        """
+        held: dict[str, _Held] = {}
         first = 1
         for batch in batches:
-            for one in staged(batch, self._stored, self.max_bytes, first):
-                yield one if isinstance(one, StagedMessage) else self._invalid(one, partition)
+            rows = checked(batch, self._stored, self.max_bytes, first)
             first += batch.num_rows
+            letters = (self.refused(one, partition) for one in rows.invalid)
+            pieces = [*_together(rows), *filter(None, letters)]
+            for piece in pieces:
+                if piece.queue not in held:
+                    held[piece.queue] = _Held(StagedMessages(piece.queue, [], rows.content_type))
+                part = held[piece.queue]
+                part.add(piece)
+                if part.size >= CHUNK_BYTES:
+                    yield (held.pop(piece.queue).messages,)
+            if sum(part.size for part in held.values()) >= HELD_BYTES:
+                yield from _calls(held)
+        yield from _calls(held)
 
     def _stored(self, queue: Any) -> str:
         name = self.queue if queue is None else queue
@@ -175,7 +203,10 @@ class Sink:
         self.access.allow("send", name)
         return stored
 
-    def _invalid(self, invalid: Invalid, partition: int) -> StagedMessage:
+    def refused(self, invalid: Invalid, partition: int) -> StagedMessages | None:
+        """The dead letter for a row that is no message, if there is to be one. Raises: UsageError
+        if nothing is to be sent then.
+        """
         if self.on_invalid == FAIL:
             raise UsageError(
                 _refusal(invalid, partition, 'or .option("onInvalidRow", "deadletter")')
@@ -213,9 +244,41 @@ class Sink:
             self.access.run(Unstage(names))
 
 
-def _size(one: StagedMessage) -> int:
-    """The payload's, but a chunk has at most `CHUNK_MESSAGES`."""
-    return max(len(one.message.payload), -(-CHUNK_BYTES // CHUNK_MESSAGES))
+@dataclass
+class _Held:
+    """Messages of a queue that are not staged yet."""
+
+    messages: StagedMessages
+    size: int = 0
+
+    def add(self, more: StagedMessages) -> None:
+        """Put messages behind those that are there."""
+        self.messages.add(more.payloads, more.columns)
+        self.size += sum(map(_size, more.payloads))
+
+
+def _together(rows: CheckedRows) -> Iterator[StagedMessages]:
+    """The rows by queue, in their order, never more than are staged at once."""
+    by_queue: dict[str, list[int]] = {}
+    for number, queue in enumerate(rows.queues):
+        by_queue.setdefault(queue, []).append(number)
+    for queue, its in by_queue.items():
+        for some in gathered(its, CHUNK_BYTES, lambda number: _size(rows.payloads[number])):
+            columns = {name: [c[number] for number in some] for name, c in rows.columns.items()}
+            payloads = [rows.payloads[number] for number in some]
+            yield StagedMessages(queue, payloads, rows.content_type, columns)
+
+
+def _calls(held: dict[str, _Held]) -> Iterator[tuple[StagedMessages, ...]]:
+    """Hand out what is held, for one call after the other."""
+    for parts in gathered(held.values(), CHUNK_BYTES, lambda part: part.size):
+        yield tuple(part.messages for part in parts)
+    held.clear()
+
+
+def _size(payload: bytes) -> int:
+    """The payload's, but at most `CHUNK_MESSAGES` are staged at once."""
+    return max(len(payload), -(-CHUNK_BYTES // CHUNK_MESSAGES))
 
 
 def _refusal(invalid: Invalid, partition: int, hint: str) -> str:

@@ -2,4 +2,4 @@
 
 -- name: staged
 -- Messages that were staged more than a day ago.
-select count(*) from turnabout_stage where staged_at < :now - 86400000;
+select coalesce(sum(messages), 0) from turnabout_stage where staged_at < :now - 86400000;

@@ -33,6 +33,7 @@ from starlette.routing import BaseRoute, Route
 
 from turnabout import __version__
 from turnabout.server.counts import PREFIX, ServerCounts
+from turnabout.slices import modules
 from turnabout.words.administration import QueueTotals, Totals
 from turnabout.words.errors import Busy, Forbidden, TooManyRequests, TurnaboutError, Unavailable
 from turnabout.words.fairness import FairShares
@@ -94,6 +95,7 @@ class Board:
         self.rest: list[QueueTotals] = []
         self.shares: dict[str, FairShares] = {}
         """The fullest queues, and their worst off channels."""
+        self.of_slices: list[Metric] = []
         self._shares_at = float("-inf")
         self._sharing: asyncio.Task[None] | None = None
         """The look at fairness under way: a scrape does not wait for it."""
@@ -133,7 +135,9 @@ class Board:
             self.seconds = time.perf_counter() - started
 
     async def _take_shares(self, totals: Sequence[QueueTotals]) -> None:
-        """Look at the fairness of the fullest queues, for a hundredth of the time at most."""
+        """Look at the fairness of the fullest queues, and at what slices have, for a hundredth of
+        the time at most.
+        """
         began = time.monotonic()
         if began < self._shares_at:
             return
@@ -144,6 +148,11 @@ class Board:
                 if total.unfinished:
                     verb = Fairness(total.queue, limit=SHARED_CHANNELS)
                     shares[total.queue] = await self._context.store.run(verb)
+            self.of_slices = [
+                family
+                for module in modules("metrics")
+                for family in await module.gauges(self._context.store.run, totals)
+            ]
         now = time.monotonic()
         self.shares, self._shares_at = shares, now + 99 * (now - began)
 
@@ -181,6 +190,7 @@ class Board:
                 family.add_metric((OTHER, OTHER), self._others[flow])
             yield family
         yield from self._shares_families()
+        yield from self.of_slices
         count = len(self.named) + len(self.rest)
         yield GaugeMetricFamily(f"{PREFIX}queues", "Queues there are.", count)
         yield _gauge("database_up", "Whether the database answered the last time.", self.up)

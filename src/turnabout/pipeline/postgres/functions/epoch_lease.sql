@@ -8,9 +8,9 @@
 create or replace function turnabout_pipeline.epoch_lease(
     subscription text, generation bigint, queues text[], after bigint, max_messages int,
     lease_ms bigint, parts int default 1, by_channel boolean default false,
-    beyond bigint default 0, now_ms turnabout.instant default null, out owner text,
-    out epoch bigint, out messages int, out acked int, out lost int, out wait_ms bigint,
-    out notified text[]
+    beyond bigint default 0, max_bytes bigint default null,
+    now_ms turnabout.instant default null, out owner text, out epoch bigint, out messages int,
+    out acked int, out lost int, out wait_ms bigint, out notified text[]
 ) language plpgsql as $$
 declare
     v_now bigint := coalesce(epoch_lease.now_ms, turnabout.clock_ms());
@@ -72,7 +72,7 @@ begin
         messages := turnabout_pipeline.epoch_take(
             v_row.name, greatest(v_row.epoch, v_last) + 1, epoch_lease.queues,
             v_row.turn, least(epoch_lease.max_messages, v_most), lease_ms, epoch_lease.parts,
-            by_channel, v_now);
+            by_channel, max_bytes, v_now);
         -- As large as asked for: nothing keeps epochs small any more.
         if v_most >= epoch_lease.max_messages then
             update turnabout.subscription s

@@ -66,7 +66,11 @@ begin
             and (h.xid, h.id) < (v_next_xid, v_next_id)
         order by h.xid desc, h.id desc
         limit 1;
-        if not found then
+        if found and not exists (
+            select from turnabout.history h where (h.xid, h.id) = (v_next_xid, v_next_id) offset 1
+        ) then
+            messages := most;  -- what is known need not be counted
+        elsif xid is null then
             xid := v_next_xid;
             id := v_next_id;
             more := exists (
@@ -84,7 +88,8 @@ begin
             id := after_id;
         end if;
     end if;
-    messages := turnabout_pipeline.log_count(after_xid, after_id, xid, id);
+    messages := coalesce(
+        messages, turnabout_pipeline.log_count(after_xid, after_id, xid, id));
     if (known_xid, known_id) <= (xid, id) then
         known_xid := null;
         known_id := null;

@@ -16,15 +16,19 @@ declare
     v_refusal json;
     v_is_new boolean;
     v_keyed record;
+    v_part record;
+    v_sent record;
 begin
     -- 1. Dedup keys, as send_keyed takes them: a transaction that has written nothing yet can wait.
     for v_keyed in
         select s.queue, array_agg(distinct case
-                when coalesce(s.dedup_scope, q.dedup_scope, 'queue') = 'channel'
-                    then '/' || s.channel else '' end || ' ' || s.dedup_key) as keys
+                when coalesce(u.scope, q.dedup_scope, 'queue') = 'channel'
+                    then '/' || coalesce(u.channel, '') else '' end || ' ' || u.key) as keys
         from turnabout.stage s
+        cross join unnest(s.channels, s.dedup_keys, s.dedup_scopes) u (channel, key, scope)
         left join turnabout.queue q on q.name = s.queue
-        where s.attempt = any (publish.attempts) and s.dedup_key is not null
+        where s.attempt = any (publish.attempts) and s.dedup_keys is not null
+            and u.key is not null
         group by s.queue
         order by s.queue
     loop
@@ -53,12 +57,47 @@ begin
 
     -- 3. All of it is there, and is sent; or the note goes again.
     begin
-        select count(*) into sent from turnabout.stage s where s.attempt = any (publish.attempts);
+        select coalesce(sum(s.messages), 0) into sent from turnabout.stage s
+        where s.attempt = any (publish.attempts);
         if sent <> publish.messages then
             raise exception 'incomplete' using errcode = 'PQ429', detail = '{}';
         end if;
-        select p.duplicates, p.notified into publish.duplicates, publish.notified
-        from turnabout_pipeline.publish_staged(publish.attempts, v_now) p;
+        -- Queue by queue, by name, so that two publishers lock dedup keys in one order; in each
+        -- the attempts as they are named, their messages as they were staged.
+        duplicates := 0;
+        notified := '{}';
+        for v_part in
+            select s.*, a.at
+            from unnest(publish.attempts) with ordinality a (attempt, at)
+            join turnabout.stage s on s.attempt = a.attempt
+            order by s.queue, a.at, s.nr
+        loop
+            select s.* into v_sent
+            from turnabout.send(
+                queue => v_part.queue, payloads => v_part.payloads,
+                content_type => v_part.content_type, channels => v_part.channels,
+                priorities => v_part.priorities, delays => v_part.delays,
+                header_texts => v_part.headers, content_types => v_part.content_types,
+                now_ms => v_now, ttls => v_part.ttls, dedup_keys => v_part.dedup_keys,
+                dedup_modes => v_part.dedup_modes, dedup_windows => v_part.dedup_windows,
+                dedup_scopes => v_part.dedup_scopes) s;
+            if v_sent.ids is null then
+                -- Without those of this batch, which go again.
+                select v_sent.size - count(*) into size
+                from unnest(publish.attempts) with ordinality a (attempt, at)
+                join turnabout.stage s on s.attempt = a.attempt
+                cross join unnest(s.payloads, s.channels) u (payload, channel)
+                where s.queue = v_part.queue and (a.at, s.nr) < (v_part.at, v_part.nr)
+                    and coalesce(coalesce(u.channel, '') = v_sent.full_channel, true);
+                raise exception 'full' using errcode = 'PQ429', detail = json_build_object(
+                    'full_channel', v_sent.full_channel, 'max_size', v_sent.max_size,
+                    'size', size);
+            end if;
+            duplicates := duplicates + coalesce(cardinality(v_sent.duplicates), 0);
+            if v_part.queue <> all (notified) then
+                notified := notified || v_part.queue;
+            end if;
+        end loop;
         state := 'published';
     exception when sqlstate 'PQ429' then
         get stacked diagnostics v_refusal = pg_exception_detail;

@@ -6,13 +6,19 @@ create or replace function turnabout_pipeline.unstage(
 language plpgsql as $$
 declare
     v_before bigint := coalesce(unstage.now_ms, turnabout.clock_ms()) - 86400000;
-    v_count bigint;
-    v_old bigint;
+    v_messages bigint;
 begin
-    delete from turnabout.stage s where s.attempt = any (unstage.attempts);
-    get diagnostics v_count = row_count;
-    delete from turnabout.stage s where s.staged_at < v_before;
-    get diagnostics v_old = row_count;
-    return v_count + v_old;
+    with gone as (
+        delete from turnabout.stage s where s.attempt = any (unstage.attempts)
+        returning s.messages
+    ),
+    old as (
+        delete from turnabout.stage s
+        where s.staged_at < v_before and s.attempt <> all (unstage.attempts)
+        returning s.messages
+    )
+    select coalesce(sum(u.messages), 0) into v_messages
+    from (select * from gone union all select * from old) u;
+    return v_messages;
 end
 $$;

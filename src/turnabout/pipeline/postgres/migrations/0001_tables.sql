@@ -62,26 +62,34 @@ alter table turnabout.epoch_part
     alter column ids set storage external,
     alter column attempts set storage external;
 
--- Messages put aside until their batch is published. A crash of the server may empty it: then the
--- count is wrong, and the batch is repeated.
+-- Messages put aside until their batch is published: some of a queue in a row, as send takes them.
+-- A crash of the server may empty it: then the count is wrong, and the batch is repeated.
 create unlogged table turnabout.stage (
     attempt text collate "C" not null,
     nr bigint generated always as identity,
     staged_at bigint not null,
     queue text collate "C" not null,
-    channel text not null,
-    priority smallint not null,
+    messages int not null,
+    payloads bytea[] not null,
     content_type text not null,
-    headers text,
-    payload bytea not null,
-    delay bigint,
-    ttl bigint,
-    dedup_key text,
-    dedup_mode text,
-    dedup_window bigint,
-    dedup_scope text,
+    content_types text[],
+    channels text[],
+    priorities smallint[],
+    delays bigint[],
+    headers text[],
+    ttls bigint[],
+    dedup_keys text[],
+    dedup_modes text[],
+    dedup_windows bigint[],
+    dedup_scopes text[],
     primary key (attempt, nr)
 ) with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
+
+alter table turnabout.stage
+    alter column payloads set storage external,
+    alter column channels set storage external,
+    alter column headers set storage external,
+    alter column dedup_keys set storage external;
 
 create index stage_old on turnabout.stage using brin (staged_at) with (pages_per_range = 8);
 
@@ -126,9 +134,18 @@ select
     h.payload as value,
     h.content_type,
     h.headers,
-    h.xid
+    h.xid,
+    h.queue_id
 from turnabout.history h
 left join turnabout.queue q on q.id = h.queue_id;
+
+-- For who reads many rows of the log: their names take a third of the time.
+create view turnabout.queue_names as
+select
+    q.id as queue_id,
+    left(q.name, greatest(position('/' in q.name), 1) - 1) as namespace,
+    substr(q.name, position('/' in q.name) + 1) as queue
+from turnabout.queue q;
 
 -- A message is looked up by its key, one after another (`offset 0` keeps it so): that takes as long
 -- as the part is, whatever else lies in the table. They come in the order of `place`.

@@ -1,22 +1,13 @@
 -- Staged messages and the log, for pipelines: docs/design/pipeline.md.
 
--- Messages put aside until their batch is published.
+-- Messages put aside until their batch is published: some of a queue in a row, in MessagePack.
 create table turnabout_stage (
   id integer primary key,
   attempt text not null,
   staged_at integer not null,
   queue text not null,
-  channel text not null,
-  priority integer not null,
-  delay_ms integer,
-  ttl_ms integer,
-  dedup_key text,
-  dedup_mode text,
-  dedup_window_ms integer,
-  dedup_scope text,
-  headers text,
-  content_type text not null,
-  payload blob not null
+  messages integer not null,
+  content blob not null
 ) strict;
 
 create index turnabout_stage_attempt on turnabout_stage (attempt, queue);

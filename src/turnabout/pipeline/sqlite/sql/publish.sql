@@ -10,13 +10,12 @@ select max(batch) from turnabout_sink_batch where sink = :sink;
 
 -- name: count
 -- How many messages these attempts have staged.
-select count(*) from turnabout_stage indexed by turnabout_stage_attempt
+select coalesce(sum(messages), 0) from turnabout_stage indexed by turnabout_stage_attempt
 where attempt in (select value from json_each(:attempts));
 
 -- name: staged
 -- What an attempt has staged, of each queue in order.
-select queue, headers, payload, content_type, channel, priority, delay_ms, ttl_ms, dedup_key,
-  dedup_mode, dedup_window_ms, dedup_scope
+select content
 from turnabout_stage indexed by turnabout_stage_attempt
 where attempt = :attempt
 order by queue, id;
