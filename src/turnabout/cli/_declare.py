@@ -45,7 +45,6 @@ def option(names: str, text: str, kind: Any = None, default: Any = None, **more:
 
 
 def argument(name: str, kind: Any = None, **more: Any) -> Any:
-    """An argument."""
     return click.argument(name, type=kind, **more)
 
 
@@ -97,13 +96,14 @@ class Group(Command, click.Group):
             self.sections.setdefault(title, []).append(one.name or "")
 
     def command(  # pyright: ignore[reportIncompatibleMethodOverride]
-        self, name: str, *examples: str, json: Any, section: str = "Commands"
+        self, name: str, *examples: str, json: Any
     ) -> Any:
-        """Make a command of a function, and add it."""
+        """Make a command of a function, and add it; its first example is one of the group's."""
 
         def add(function: Function) -> Command:
             made = command(name, *examples, json=json)(function)
-            self.add_section(section, made)
+            self.add_section("Commands", made)
+            self.examples += examples[:1]
             return made
 
         return add
@@ -139,7 +139,9 @@ def command(name: str, *examples: str, json: Any) -> Callable[[Function], Comman
 
 
 def group(name: str, *examples: str, short_help: str | None = None) -> Callable[[Function], Group]:
-    """Make a group of a function whose text is its help."""
+    """Make a group of a function whose text is its help. Without examples of its own it shows the
+    first one of each `group.command`.
+    """
     return click.group(name, cls=Group, examples=examples, short_help=short_help)
 
 

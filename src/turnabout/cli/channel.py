@@ -20,12 +20,7 @@ from turnabout.words.policy import Policy
 WHICH = options(argument("queue", QUEUE), argument("name", metavar="CHANNEL"))
 
 
-@group(
-    "channel",
-    "turnabout channel pause emails customer-42 --reason 'their server is down'",
-    "turnabout channel delete emails customer-42",
-    short_help="Channels: pause, resume, delete.",
-)
+@group("channel", short_help="Channels: pause, resume, delete.")
 def channel() -> None:
     """Single channels of a queue. The default channel is ""; limits: `turnabout policy`."""
 
@@ -86,13 +81,7 @@ CHANNELS: _show.Columns = (
 )
 
 
-@group(
-    "policy",
-    "turnabout policy set emails customer-42 --max-concurrency 2 --rate 10/s",
-    "turnabout policy change emails customer-42 --pause",
-    "turnabout policy list emails",
-    short_help="Limits of a channel: get, set, change, clear, list.",
-)
+@group("policy", short_help="Limits of a channel: get, set, change, clear, list.")
 def policy() -> None:
     """Limits of single channels. They hold for every lease granted from now on.
 

@@ -13,7 +13,7 @@ from turnabout.cli._app import App
 from turnabout.cli._declare import argument, command, limit, option
 from turnabout.cli._json import lines
 from turnabout.cli._kinds import INSTANT, QUEUE
-from turnabout.cli.receive import attempts, itself
+from turnabout.cli.receive import attempts
 from turnabout.words import limits
 from turnabout.words.records import OUTCOMES, HistoryEntry
 
@@ -32,10 +32,10 @@ ENTRIES: _show.Columns = (
     ("ID", "id", str),
     ("OUTCOME", "outcome", str),
     ("CHANNEL", "channel", _show.channel),
-    ("ATTEMPT", itself, attempts),
+    ("ATTEMPT", attempts, str),
     ("ENDED", "finished_at", _show.when),
     ("TOOK", _took, _show.milliseconds),
-    ("RESULT OR ERROR", itself, _result),
+    ("RESULT OR ERROR", _result, str),
 )
 
 

@@ -17,13 +17,7 @@ from turnabout.words.migration import SchemaStatus
 POSTGRESQL = "--url postgresql://app@localhost/app"
 
 
-@group(
-    "migrate",
-    f"turnabout migrate up {POSTGRESQL}",
-    "turnabout migrate status",
-    f"turnabout migrate allow produce web {POSTGRESQL}",
-    short_help="The database's schema: up, status, prune, allow, disallow.",
-)
+@group("migrate", short_help="The database's schema: up, status, prune, allow, disallow.")
 def migrate() -> None:
     """The database's schema. An SQLite file is migrated whenever it is opened."""
 

@@ -33,13 +33,7 @@ QUEUES: _show.Columns = (
 NAME = argument("name", QUEUE, metavar="QUEUE")
 
 
-@group(
-    "queue",
-    "turnabout queue create emails --lease 1m --max-attempts 10",
-    "turnabout queue update emails --rate 50/s",
-    "turnabout queue pause emails",
-    short_help="Queues: create, get, update, list, delete, pause, resume.",
-)
+@group("queue", short_help="Queues: create, get, update, list, delete, pause, resume.")
 def queue() -> None:
     """Queues and their settings. The first message to a queue makes it, with default settings."""
 
@@ -61,8 +55,7 @@ def create(app: App, name: str, fifo: bool, paused: bool, if_missing: bool, **gi
     """Make QUEUE, and its dead-letter queue.
 
     The limits are the default of its channels, those with --queue- hold for all of them together.
-    Exit code 1 if it exists already: its settings are
-    then left as they are.
+    Exit code 1 if it exists already: its settings are then left as they are.
     """
     changes, limits = split(given)
     settings = changes | {"fifo": fifo, "paused": paused, "policy": Policy(**limits)}
@@ -126,12 +119,7 @@ def list_(app: App) -> None:
     app.show(found, QUEUES, "No queues yet: `turnabout queue create QUEUE` makes one.")
 
 
-@queue.command(
-    "delete",
-    "turnabout queue delete old-emails",
-    "turnabout queue delete old-emails --yes",
-    json=Deleted,
-)
+@queue.command("delete", "turnabout queue delete old-emails", json=Deleted)
 @NAME
 @YES
 def delete(app: App, name: str, yes: bool) -> None:

@@ -175,16 +175,11 @@ def _cause(message: Peeked) -> str:
     return "" if origin is None else _show.error(origin.last_error or origin.reason, 50)
 
 
-def itself(value: Any) -> Any:
-    """The column is worked out from the whole value."""
-    return value
-
-
 MESSAGES: _show.Columns = (
     ("ID", "id", str),
     ("STATE", lambda one: one.state + (", ran out" if one.ran_out else ""), str),
     ("CHANNEL", "channel", _show.channel),
-    ("ATTEMPT", itself, attempts),
+    ("ATTEMPT", attempts, str),
     ("SENT", "sent_at", _show.when),
     ("PAYLOAD", "payload", lambda data: _show.payload(data, 50)),
 )

@@ -31,13 +31,7 @@ REDRIVES: _show.Columns = (
 )
 
 
-@group(
-    "redrive",
-    "turnabout redrive start emails-dead --dry-run",
-    "turnabout redrive start emails-dead --error 'SMTP said 550' --rate 50/s",
-    "turnabout redrive list",
-    short_help="Dead messages back to their queues: start, list, cancel, resume.",
-)
+@group("redrive", short_help="Dead messages back to their queues: start, list, cancel, resume.")
 def redrive() -> None:
     """Move messages out of a dead-letter queue, each to the queue that it died in.
 
@@ -80,12 +74,7 @@ def start(app: App, queue: str, ids: tuple[int, ...], no_wait: bool, **options: 
     app.say(ended, _told(ended))
 
 
-@redrive.command(
-    "list",
-    "turnabout redrive list",
-    "turnabout redrive list emails-dead -n 100",
-    json=items(Redrive),
-)
+@redrive.command("list", "turnabout redrive list", json=items(Redrive))
 @argument("queue", QUEUE, required=False)
 @limit(limits.PEEK_MESSAGES_MAX)
 def list_(app: App, queue: str | None, limit: int) -> None:

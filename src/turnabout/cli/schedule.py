@@ -16,7 +16,6 @@ from turnabout.cli._declare import argument, group, limit, option, options
 from turnabout.cli._interrupt import stop_like_interrupt, unbroken
 from turnabout.cli._json import items, lines
 from turnabout.cli._kinds import DURATION, QUEUE
-from turnabout.cli.receive import itself
 from turnabout.cli.send import bytes_of, message_options, shape_of
 from turnabout.words.entities import Outgoing
 from turnabout.words.errors import TurnaboutError, Unavailable, Uncertain, UsageError
@@ -40,9 +39,10 @@ COMPLAINT_SECONDS = 60.0
 TRY = "try"
 """The name, and the queue, of a schedule that is only looked at."""
 NAME = argument("name")
+WHEN = ("cron", "every_seconds", "at", "zone", "anchor", "gap", "fold")
 when_options = options(
     option("--cron", "Five fields: '30 9 * * MON-FRI'."),
-    option("--every", "At an interval (90s, 5m, 1d).", DURATION),
+    option("--every every_seconds", "At an interval (90s, 5m, 1d).", DURATION),
     option("--at", "Once: 2027-01-31T09:00, in the zone.", metavar="TIME"),
     option("--zone", "The time zone of --cron, and of the times given here.", default="UTC"),
     option("--anchor", "Where --every counts from.", metavar="TIME"),
@@ -59,14 +59,7 @@ class Coming(Value):
     due_at: tuple[int, ...]
 
 
-@group(
-    "schedule",
-    "turnabout schedule set nightly reports daily --cron '30 2 * * *' --zone Europe/Berlin",
-    "turnabout schedule set pulse checks ping --every 5m",
-    "turnabout schedule next nightly",
-    "turnabout schedule run",
-    short_help="Messages sent at given times: set, list, show, next, run, …",
-)
+@group("schedule", short_help="Messages sent at given times: set, list, show, next, run, …")
 def schedule() -> None:
     """Messages that are sent at given times: by cron, at an interval, or once.
 
@@ -149,7 +142,7 @@ SCHEDULE: _show.Columns = (
     ("when", "schedule", _told),
     *((name, f"schedule.{name}", str) for name in ("missed", "overlap", "gap", "fold")),
     ("paused", "schedule.paused", _show.yes),
-    ("next", itself, _coming),
+    ("next", _coming, str),
     ("last", _last, str),
     ("last message", "last_id", str),
     ("sent", "sent", _show.count),
@@ -158,12 +151,7 @@ SCHEDULE: _show.Columns = (
 )
 
 
-@schedule.command(
-    "list",
-    "turnabout schedule list",
-    "turnabout schedule list --queue reports",
-    json=items(ScheduleEntry),
-)
+@schedule.command("list", "turnabout schedule list", json=items(ScheduleEntry))
 @option("--queue", "Only those that send to this queue.", QUEUE)
 def list_(app: App, queue: str | None) -> None:
     """List all schedules with their next due times."""
@@ -203,7 +191,7 @@ def next_(app: App, name: str | None, limit: int, **given: Any) -> None:
         first_due(one, now, None)  # refuses what is never due
         found = tuple(islice(upcoming(one, now), limit))
     else:
-        if any(given[key] is not None for key in ("cron", "every", "at", "anchor")):
+        if any(given[key] is not None for key in ("cron", "every_seconds", "at", "anchor")):
             raise click.UsageError("give a NAME or say when, not both")
         with app.open() as turnabout:
             zone = _found(turnabout, name).schedule.zone
@@ -299,16 +287,13 @@ def _found(turnabout: Turnabout, name: str) -> ScheduleEntry:
 
 def _when(given: dict[str, Any]) -> dict[str, Any]:
     """The arguments of `set` that say when; taken out of the options."""
-    said = {name: given.pop(name) for name in ("cron", "zone", "gap", "fold")}
-    zone, every, at, anchor = said["zone"], *(given.pop(n) for n in ("every", "at", "anchor"))
-    if every is not None and anchor is not None:
+    said = {name: given.pop(name) for name in WHEN}
+    zone, at, anchor = said["zone"], said["at"], said["anchor"]
+    said["at"] = None if at is None else _time(at, zone)
+    said["anchor"] = 0 if anchor is None else _time(anchor, zone)
+    if said["every_seconds"] is not None and anchor is not None:
         said["zone"] = "UTC"  # it was that of the anchor's clocks, and no more
-    return {
-        **said,
-        "every_seconds": every,
-        "at": None if at is None else _time(at, zone),
-        "anchor": 0 if anchor is None else _time(anchor, zone),
-    }
+    return said
 
 
 def _time(text: str, zone: str) -> datetime:

@@ -53,13 +53,7 @@ USAGE: _show.Columns = (
 )
 
 
-@group(
-    "namespace",
-    "turnabout namespace set acme --max-messages 100000 --requests-per-second 50",
-    "turnabout namespace list --bytes",
-    "turnabout namespace delete acme",
-    short_help="Tenants of a server and their quotas: set, list, delete.",
-)
+@group("namespace", short_help="Tenants of a server and their quotas: set, list, delete.")
 def namespace() -> None:
     """A namespace is a tenant of a server: its clients see its queues and no others.
 

@@ -56,14 +56,7 @@ TOKENS: _show.Columns = (
 )
 
 
-@group(
-    "token",
-    "turnabout token create acme --label website --scope produce:emails",
-    "turnabout token create acme --label workers --scope consume --expires 90d",
-    "turnabout token list acme",
-    "turnabout token revoke mzxw6ytboi2a",
-    short_help="Tokens of a server's clients: create, list, revoke.",
-)
+@group("token", short_help="Tokens of a server's clients: create, list, revoke.")
 def token() -> None:
     """Tokens let clients use a server (`turnabout serve`). They are kept in its database.
 
