@@ -55,7 +55,6 @@ class App:
 
     @contextmanager
     def queue(self, name: str, *, create: bool = False) -> Generator[Queue]:
-        """A queue in it."""
         with self.open(create=create) as turnabout:
             yield turnabout.queue(name)
 

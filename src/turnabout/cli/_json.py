@@ -47,7 +47,6 @@ def line(value: Any, *, tagged: bool = False, **fields: Any) -> str:
 
 
 def document(values: Any) -> str:
-    """Values as the items of one document."""
     return f'{{"items": [{", ".join(line(one) for one in values)}]}}'
 
 
@@ -108,7 +107,6 @@ def wrapped(text: str, indent: int = 2) -> list[str]:
 
 
 def notes(text: str) -> list[str]:
-    """Describe a form to its readers."""
     found = [note for note, sign in ((ABSENT, '"?'), (CONTENT, "{…}")) if sign in text]
     if '_at"' in text or '_until"' in text:
         found.append(TIMES)

@@ -49,14 +49,14 @@ class Full(Exception):
 
     def __init__(self, queue: str, outcome: ChannelFull | QueueFull) -> None:
         super().__init__()
-        holds = f"is full: it holds {outcome.size:,} unfinished messages and"
         if isinstance(outcome, ChannelFull):
-            self.code = "channel_full"
-            name = _show.channel(outcome.channel)
-            self.text = f"channel {name} {holds} its policy allows {outcome.max_size:,}"
+            self.code, self.where = "channel_full", f"channel {_show.channel(outcome.channel)}"
+            most = f"its policy allows {outcome.max_size:,}"
         else:
-            self.code = "queue_full"
-            self.text = f"queue {queue} {holds} its max_messages is {outcome.max_messages:,}"
+            self.code, self.where = "queue_full", f"queue {queue}"
+            most = f"its max_messages is {outcome.max_messages:,}"
+        holds = f"it holds {outcome.size:,} unfinished messages"
+        self.text = f"{self.where} is full: {holds} and {most}"
 
 
 @dataclass
@@ -100,7 +100,7 @@ class RecordSender:
                 self.report.refused += 1
                 del self.pending[0]
             else:
-                self._stop_or_wait(outcome)
+                self._stop_or_wait(Full(self.queue.name, outcome))
         self._bytes = 0
 
     def _count(self, outcome: Sent, part: int) -> None:
@@ -114,13 +114,10 @@ class RecordSender:
         del self.pending[:part]
         self.on_sent()
 
-    def _stop_or_wait(self, full: ChannelFull | QueueFull) -> None:
+    def _stop_or_wait(self, full: Full) -> None:
         if self.when_full == "stop":
-            raise Full(self.queue.name, full)
-        where = self.queue.name
-        if isinstance(full, ChannelFull):
-            where = f"channel {_show.channel(full.channel)}"
-        if self._waiting_for != where:
-            self._waiting_for = where
-            _show.note(f"Waiting for room in {where} …")
+            raise full
+        if self._waiting_for != full.where:
+            self._waiting_for = full.where
+            _show.note(f"Waiting for room in {full.where} …")
         time.sleep(WAIT_SECONDS)

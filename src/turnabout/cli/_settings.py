@@ -126,7 +126,11 @@ POLICY: _show.Columns = (
 """The columns of a policy."""
 
 _QUEUE: _show.Columns = (
-    *((_name(field), f"settings.{field}", how) for field, _, _, how in SETTINGS),
+    *(
+        # Where the settings leave it open, the queue still has one.
+        (_name(field), field if field == "dead_letter" else f"settings.{field}", how)
+        for field, _, _, how in SETTINGS
+    ),
     ("fifo", "settings.fifo", _show.yes),
     ("paused", "settings", _paused),
     ("created", "created_at", _show.clock_time),
@@ -136,9 +140,7 @@ _QUEUE: _show.Columns = (
 
 def queue_facts(entry: QueueEntry) -> str:
     """A queue and its settings, named as the options are."""
-    columns = [
-        (title, "dead_letter" if title == "dead-letter" else of, how) for title, of, how in _QUEUE
-    ]
+    columns = [*_QUEUE]
     if entry.settings.policy != Policy():
         columns += [
             (f"each channel: {_name(field)}", f"settings.policy.{field}", how)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import shutil
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -158,35 +157,28 @@ class Look(Value):
     queues: tuple[TopRow, ...]
 
 
-class TopWatch:
-    """Looks at the queues again and again; rates are changes since the last look."""
+def looks(turnabout: Turnabout, queue: str | None, limit: int) -> Iterator[list[TopRow]]:
+    """Look at the queues again and again: the busiest first, each with at most `limit` channels.
+    Rates are changes since the last look.
+    """
+    last: dict[str, tuple[float, QueueStats]] = {}
+    while True:
+        rows: list[TopRow] = []
+        for now in turnabout.stats() if queue is None else [turnabout.queue(queue).stats()]:
+            at = time.monotonic()
+            then, before = last.get(now.queue, (at, now))
+            last[now.queue] = (at, now)
+            sent = _per_second(now.sent - before.sent, at - then)
+            done = _per_second(now.done - before.done, at - then)
+            has_channels = limit and now.scheduled + now.ready + now.leased
+            channels = turnabout.queue(now.queue).channels(limit) if has_channels else ()
+            rows.append(TopRow(now, sent, done, channels))
+        yield sorted(rows, key=lambda row: -(row.queue.ready + row.queue.leased))
 
-    def __init__(self, turnabout: Turnabout, queue: str | None, channels: int) -> None:
-        self._turnabout = turnabout
-        self._queue = queue
-        self._channels = channels
-        self._before: dict[str, tuple[float, QueueStats]] = {}
 
-    def look(self) -> list[TopRow]:
-        """Read all rows, the busiest queues first."""
-        if self._queue is None:
-            counts = self._turnabout.stats()
-        else:
-            counts = (self._turnabout.queue(self._queue).stats(),)
-        return sorted(map(self._row, counts), key=lambda row: -(row.queue.ready + row.queue.leased))
-
-    def _row(self, now: QueueStats) -> TopRow:
-        at = time.monotonic()
-        then, before = self._before.get(now.queue, (at, now))
-        self._before[now.queue] = (at, now)
-        passed = at - then
-        channels: tuple[ChannelStats, ...] = ()
-        if self._channels and now.scheduled + now.ready + now.leased:
-            channels = self._turnabout.queue(now.queue).channels(self._channels)
-        if not passed:
-            return TopRow(now, None, None, channels)
-        sent, done = now.sent - before.sent, now.done - before.done
-        return TopRow(now, max(0, sent) / passed, max(0, done) / passed, channels)
+def _per_second(messages: int, seconds: float) -> float | None:
+    """The rate; None at a first look. Not below 0: a queue may be deleted and made again."""
+    return max(0, messages) / seconds if seconds else None
 
 
 @command(
@@ -220,11 +212,9 @@ def top(
     if channels is None:
         channels = 5 if queue is None else 20
     is_live = _show.is_terminal() and not once and not app.as_json
-    looks = 1 if once else count or (None if is_live else 1)
-    with app.open() as turnabout, _screen(is_live and looks is None):
-        watch = TopWatch(turnabout, queue, channels)
-        for number in itertools.count(1):
-            rows = watch.look()
+    most = 1 if once else count or (None if is_live else 1)
+    with app.open() as turnabout, _screen(is_live and most is None):
+        for number, rows in enumerate(looks(turnabout, queue, channels), 1):
             if is_live:
                 _show.out(_picture(app.place, interval, rows))
             elif app.as_json or rows:
@@ -233,7 +223,7 @@ def top(
             else:
                 _show.note("No queues yet.")
             _show.flush()
-            if number == looks:
+            if number == most:
                 return
             time.sleep(max(0.1, interval))
 
