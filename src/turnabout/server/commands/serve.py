@@ -59,26 +59,15 @@ class Setting(click.Option):
         except click.BadParameter as error:
             raise type(error)(f"{error.message}{self.source(ctx)}", ctx, self) from error
 
-    def checked(self, value: Any) -> Any:
-        """A value of the file, of the type that it has to have: click would take 2.5 for 2.
-
-        Raises: UsageError.
+    def typed(self, value: Any) -> str | list[str]:
+        """A value of the file as it would be typed, to be checked in the same way: click would take
+        2.5 for 2. Raises: UsageError.
         """
-        given = value.__class__
-        if self.multiple:
-            well = given is list and all(isinstance(one, str) for one in value)
-            kind = "a list of strings"
-        elif self.is_flag:
-            well, kind = given is bool, "true or false"
-        elif self.type is click.FLOAT:
-            well, kind = given in (int, float), "a number"
-        elif self.type is click.INT:
-            well, kind = given is int, "a whole number"
-        else:
-            well, kind = given is str, "a string"
-        if not well:
-            raise UsageError(f"{self.key} is {kind}, not {shown(value)}")
-        return value
+        if not self.multiple:
+            return str(value)
+        if value.__class__ is not list:
+            raise UsageError(f"{self.key} is a list of strings, not {shown(value)}")
+        return [str(one) for one in value]
 
 
 def _setting(names: str, text: str, kind: Any = None, default: Any = None, **more: Any) -> Any:
@@ -119,7 +108,7 @@ def _read_settings(context: click.Context, _: click.Parameter, path: str | None)
             setting = known.get(key.replace("-", "_"))
             if setting is None:
                 raise UsageError(f"{shown(key)} is not an option: see `turnabout serve --help`")
-            defaults[setting.name or ""] = setting.checked(value)
+            defaults[setting.name or ""] = setting.typed(value)
     except (OSError, ValueError, UsageError) as error:
         raise UsageError(f"{path}: {error}") from error
     context.default_map = defaults
