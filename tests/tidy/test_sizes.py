@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.tidy.test_tree import ROOT, sources, text_of
 
 LINES_MAX = {
-    "core": 29_093,
+    "core": 29_016,
     "slice alembic": 48,
     "slice compat": 929,
     "slice dashboard": 1_524,
@@ -19,7 +19,7 @@ LINES_MAX = {
     "slice move": 1_115,
     "slice otel": 515,
     "slice pipeline": 10_323,
-    "slice server": 8_296,
+    "slice server": 8_272,
     "slice sqs": 1_999,
     "slice tasks": 1_220,
     "slice testing": 149,

@@ -44,12 +44,7 @@ SLICE_SECONDS = 0.5
 @option("--lease", "How long they are yours; unless given, as the queue says.", DURATION)
 @option("--ack", "Ack them once they are printed: they are done.", bool)
 def receive(
-    app: App,
-    queue: str,
-    max_messages: int,
-    wait: float | None,
-    lease: float | None,
-    ack: bool,
+    app: App, queue: str, max_messages: int, wait: float | None, lease: float | None, ack: bool
 ) -> None:
     """Lease messages of QUEUE and print them with their receipts.
 
