@@ -75,6 +75,13 @@ class Always(everyday.Shortcuts):
             self._forms[verb.queue] = (statement.form[0], self.take)
 
 
+class Looking(everyday.Shortcuts):
+    """Each receive looks for what time has brought."""
+
+    def is_time_to_look(self, queue: str, now: Any) -> bool:
+        return True
+
+
 class Lined(Always):
     """Batches are taken from one channel, if it is the only one."""
 

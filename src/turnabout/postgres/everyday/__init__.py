@@ -216,11 +216,11 @@ class Shortcuts:
             return
         keeps, take = statement.form
         before = self._forms.get(verb.queue, (False, ""))
-        if rows[0][0] is None:  # acked, and nothing leased
+        if len(rows[0]) > 1 and rows[0][0] is None:  # acked, and nothing leased
             self._note_miss(statement, verb)
         if not take or verb.max_messages == 1:
             take = before[1]
-        elif rows[0][0] is None or len(rows) < verb.max_messages:
+        elif len(rows) < verb.max_messages:
             take = IN_TURN
         else:
             channels = len({row[2] for row in rows})
