@@ -188,6 +188,11 @@ class Delivery(NamedTuple):
         return _handed_out((self.id, self.attempt, self.lease))
 
 
+delivery_of: Callable[[Sequence[Any]], Delivery]
+delivery_of = partial(tuple.__new__, Delivery)  # pyright: ignore[reportUnknownMemberType]
+"""A delivery of a row, in the order of its fields: `Delivery._make` in a third of its time."""
+
+
 class Note(Value):
     """A worker's note while it works: a text, and its progress from 0 to 1."""
 

@@ -19,14 +19,11 @@ def in_turn(deliveries: Sequence[Delivery], start: Turn) -> tuple[Sequence[Deliv
     """The deliveries in turn, and the turn to start the next `receive` from."""
     if not deliveries:
         return deliveries, start
-    if len(deliveries) == 1:
-        return deliveries, _after(deliveries[0].channel, 1, start)
-    groups = groupby(sorted(deliveries, key=_in_channels), _channel_of)
-    by_channel = {channel: list(group) for channel, group in groups}
-    if len(by_channel) == 1:
-        ((only, messages),) = by_channel.items()
-        return messages, _after(only, len(messages), start)
-
+    ordered = sorted(deliveries, key=_in_channels)
+    first, last = ordered[0].channel, ordered[-1].channel
+    if first == last:
+        return ordered, _after(first, len(ordered), start)
+    by_channel = {channel: list(group) for channel, group in groupby(ordered, _channel_of)}
     names = list(by_channel)
     if start.channel is not None:
         names = _around(names, start)

@@ -21,6 +21,7 @@ from turnabout.words.entities import (
     Delivery,
     Peeked,
     Turn,
+    delivery_of,
     errors_of,
     note_of,
     origin_of,
@@ -105,11 +106,11 @@ def _receive_answer(verb: v.Receive, rows: Rows) -> Received:
         acked, rows = acked_but(json.loads(last[6])), rows[:-1]
         last = rows[-1]
     if last[0] is not None:
-        return Received(tuple(map(Delivery._make, rows)), acked=acked)
+        return Received(tuple(map(delivery_of, rows)), acked=acked)
     if len(rows) == 1:
         return Received((), last[12], acked=acked)
     turn = Turn(last[2], last[1])
-    return Received(tuple(map(Delivery._make, rows[:-1])), None, turn, acked)
+    return Received(tuple(map(delivery_of, rows[:-1])), None, turn, acked)
 
 
 def _peeked(*row: Any) -> Peeked:
