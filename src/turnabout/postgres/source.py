@@ -60,7 +60,7 @@ def text_of(file: Traversable) -> str:
     return file.read_text(encoding="utf-8")
 
 
-PARTS = {"limits": "no_policies", "open": "open", "kept": "nowhere", "take": "take_in_turn"}
+PARTS = {"limits": "no_policies", "kept": "nowhere", "fields": "nowhere", "take": "take_in_turn"}
 """Parts that have several forms: which is the usual one."""
 
 

@@ -126,7 +126,8 @@ def everyday(
     are others than usual.
     """
     keeps = form is not None and form[0]
-    text = _text(name, {**PARTS, **({"kept": "in_history"} if keeps else {}), **parts}, keeps=keeps)
+    kept = {"kept": "in_history", "fields": "fields"} if keeps else {}
+    text = _text(name, {**PARTS, **kept, **parts}, keeps=keeps)
     names = list(dict.fromkeys(_NAME.findall(text)))
 
     def parameters(verb: Any, now: Now) -> Sequence[Any] | None:

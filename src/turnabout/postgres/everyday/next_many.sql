@@ -5,4 +5,4 @@ with recursive {{settled_many}},
         turnabout.quantum($most::int) as quantum}},
 {{take open = {{open}}}},
 {{lease_many}}
-select t.* from (select from ended limit 1) e left join taken t on true
+select t.* from held h left join taken t on true

@@ -5,10 +5,7 @@
 held as materialized (
     {found}
     where l.id = $lease::bigint and l.plain_queue = $queue::text and l.keeps = {keeps}
-        and turnabout.clock_ms() > 0
-        and (
-            select 1 from turnabout.recent_change c where c.queue = $queue::text limit 1
-        ) is null
+        and (select 1 from turnabout.recent_change c where c.queue = $queue::text limit 1) is null
         and {matching}
         and set_config('lock_timeout', '50ms', true) is not null
     {returning}
@@ -17,6 +14,5 @@ held as materialized (
     delete from turnabout.message m
     where {which} and m.attempt = $attempt::int - 1
         and m.queue_id + 0 = (select h.queue_id from held h)
-    returning m.id, m.sent_at, m.queue_id, m.failures, m.crashes, m.channel, m.last_error,
-        m.note
+    returning m.queue_id{{fields}}
 )

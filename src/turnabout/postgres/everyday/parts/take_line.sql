@@ -1,31 +1,32 @@
--- All from one channel, if no other one has anything, and no head mark says that it begins later.
+-- All from one channel, if no other one has anything. Its head is looked for once, as the way to it
+-- may lead over pages of dead entries; where it is a head mark, the line begins at that.
+head as materialized (
+    select f.id as queue_id, f.now, first.priority, first.since
+    from facts f
+    cross join lateral (
+        {{entry
+            what = r.priority, case when r.id < 0 then r.at else r.id end as since;
+            queue = f.id;
+            after = = $channel::text collate "C"}}
+    ) first
+    where ({{entry what = 1; queue = f.id; after = > $channel::text collate "C"}}) is null
+        and ({{entry what = 1; queue = f.id; after = < $channel::text collate "C"}}) is null
+),
 gone as (
     delete from turnabout.ready r
     where r.ctid = any (array(
+        select place.ctid
+        from head h
+        cross join lateral (
             select e.ctid from turnabout.ready e
-            where e.queue_id = (select f.id from facts f) and not e.limited
-                and e.channel = $channel::text collate "C" and e.id + 0 > 0
-                and (e.expires_at is null or e.expires_at > (select f.now from facts f))
+            where e.queue_id = h.queue_id and not e.limited
+                and e.channel = $channel::text collate "C"
+                and (e.priority, e.id) >= (h.priority, h.since) and e.id + 0 > 0
+                and (e.expires_at is null or e.expires_at > h.now)
             order by e.priority, e.id
             limit $most::int
             for update skip locked
-        ))
-        and (
-            select e.id from turnabout.ready e
-            where e.queue_id = (select f.id from facts f) and not e.limited
-                and e.channel = $channel::text collate "C"
-            order by e.priority, e.id
-            limit 1
-        ) > 0
-        and (
-            select 1 from turnabout.ready e
-            where e.queue_id = (select f.id from facts f) and not e.limited
-                and e.channel > $channel::text collate "C" limit 1
-        ) is null
-        and (
-            select 1 from turnabout.ready e
-            where e.queue_id = (select f.id from facts f) and not e.limited
-                and e.channel < $channel::text collate "C" limit 1
-        ) is null
+        ) place
+    ))
     returning r.id
 )

@@ -1,8 +1,7 @@
 -- One from each of the next channels, up to the end of their names, or to a head mark. (The next
 -- call begins there; one that finds less than it asks for takes the channels in turn.)
 hop (channel, nr, place, is_mark) as (
-    select coalesce($channel::text, repeat(chr(1114111), 64)) collate "C", 0, null::tid, false
-    from facts f
+    select f.start, 0, null::tid, false from facts f
     union all
     select next.channel, hop.nr + 1, next.place, next.is_mark
     from hop
