@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator
 
+from benchmarks import beside_spark
 from benchmarks.peers import ROOT
 from benchmarks.peers.cells import BY_NAME, CELLS
 from benchmarks.peers.goals import GOALS, NAMES, UNTIMED
@@ -56,6 +58,21 @@ one, trust the processor time.
 """
 
 
+SPARK = """\
+`python -m benchmarks.beside_spark --jdbc postgresql.jar`, which starts a PostgreSQL and a Spark on
+two cores; {machine}, load {load} when it began. Sides take turns; medians of the rounds, with the
+lowest and the highest. A ratio over 1 says that ours is faster.
+
+- Reading: rows of the history, 100 channels, payloads of 100 bytes, thrown away (`noop`) or
+  counted; beside Spark's JDBC source in two parts by id. Spark tells a source in Python no
+  columns: with a `select` behind it all are read, with `.schema(…)` those.
+- The archive: all columns into Parquet by day in this process, sorted; beside DuckDB, which reads
+  the same by ADBC.
+- The sink: beside tasks that copy into a stage, which one transaction moves into a table with two
+  indexes, with a note of the batch: what is sent once, too.
+"""
+
+
 def write(results: Results) -> None:
     """Make the page and its pictures anew."""
     FOLDER.mkdir(exist_ok=True)
@@ -83,7 +100,7 @@ def page(results: Results) -> str:
     parts = [HEAD, *_measured_on(results), REPEAT, *_summary(cells), *_where_better(cells)]
     for cell in cells:
         parts += _cell(cell)
-    return "\n".join(parts)
+    return "\n".join([*parts, *_spark()])
 
 
 def _measured_on(results: Results) -> Iterator[str]:
@@ -168,6 +185,13 @@ def _cell(cell: CellResult) -> Iterator[str]:
     judged = goals(cell)
     if len(judged) > 1:
         yield markdown(judged) + "\n"
+
+
+def _spark() -> Iterator[str]:
+    kept = json.loads(beside_spark.KEPT.read_text())
+    yield "## Apache Spark and the archive\n"
+    yield SPARK.format(machine=kept["machine"].partition(", load")[0], load=kept["load"])
+    yield beside_spark.table(kept) + "\n"
 
 
 def _first(cell: CellResult) -> str:

@@ -18,7 +18,8 @@ from turnabout.cli import call
 from turnabout.wire import load_object, object_of
 from turnabout.words.verbs import VOCABULARY
 
-KINDS = [*VOCABULARY, *(kind for module in slices.modules("verbs") for kind in module.VERBS)]
+OWN = [kind for module in slices.modules("verbs") for kind in module.VERBS]
+KINDS = [kind for kind in (*VOCABULARY, *OWN) if not kind.bulk]
 
 
 def told(run: Runner, name: str, code: int = 0, **fields: Any) -> Any:

@@ -1,5 +1,7 @@
 """max_concurrency (P10) and FIFO queues (P9): how many messages of a channel are out at once."""
 
+from collections import Counter
+
 import pytest
 
 from tests.conformance.steps import counts, is_empty, one, sent, taken, texts
@@ -300,6 +302,20 @@ def test_channels_share_a_batch_that_runs_fill(runs):
         sent(runs, *(f"{channel}{n}" for n in "123"), channel=channel)
     assert sorted(texts(runs.receive(4))) == ["a1", "b1", "c1", "d1"]
     assert is_empty(runs)
+
+
+def test_a_batch_of_runs_is_filled_and_who_has_more_of_it_changes(runs):
+    for channel in "abc":
+        sent(runs, *(f"{channel}{n}" for n in range(10)), channel=channel)
+    had: Counter[str] = Counter()
+    for _ in range(3):
+        batch = runs.receive(7)
+        shares = Counter(message.channel for message in batch)
+        assert sorted(shares.values()) == [2, 2, 3]
+        had += shares
+        for got in batch:
+            got.ack()
+    assert set(had.values()) == {7}
 
 
 def test_what_comes_back_of_a_run_comes_first(runs, clock):

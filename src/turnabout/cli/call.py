@@ -46,7 +46,7 @@ Kind = type[v.Verb[Any]]
 def kinds() -> Mapping[str, Kind]:
     """Collect all verbs by name: the core's, and those of the slices that are here."""
     own = [kind for module in slices.modules("verbs") for kind in module.VERBS]
-    return {kind.name: kind for kind in (*v.VOCABULARY, *own)}
+    return {kind.name: kind for kind in (*v.VOCABULARY, *own) if not kind.bulk}
 
 
 class VerbCommand(Command):

@@ -253,6 +253,7 @@ class SubscriptionList(Verb[tuple[Subscription, ...]]):
 class Stage(Verb[None]):
     """Put up to 10,000 messages aside for an attempt, after those that it has already."""
 
+    bulk = True
     attempt: str
     parts: tuple[StagedMessages, ...]
 

@@ -182,6 +182,8 @@ class Verb(Value, Generic[A]):
     """The answer to a verb without items, for which no store is asked; None: it is asked."""
     reads: ClassVar[bool] = False
     """True if it changes nothing, so it may run beside a writer, and twice."""
+    bulk: ClassVar[bool] = False
+    """True if its fields are columns of thousands, which only programs make."""
     joins: ClassVar[bool] = False
     """True if it may run in the caller's transaction."""
     settles: ClassVar[bool] = False

@@ -32,6 +32,7 @@ declare
     v_weights int[];
     v_visited int;
     v_times int := quantum;
+    v_more int := 0;  -- how many of weight 1 have one message more
 begin
     -- 1. The skip scan. Each step is one index probe for the first entry after a channel; at the
     --    end of the names it goes on at their start. A name beyond `start` then ends the turn: that
@@ -138,26 +139,34 @@ begin
     end if;
 
     -- 5. Shares: quantum times weight; with the whole turn in sight, what is left by weight. They
-    --    end where nothing is left, and there the turn goes on.
+    --    end where nothing is left, and there the turn goes on. A FIFO channel is closed once it
+    --    has given, so there the remainder is shared out, too, and the turn goes on behind it.
     if is_end then
-        select greatest(1, left_over / sum(w.weight)) into v_times
+        select greatest(1, left_over / sum(w.weight)),
+            case when queue.fifo and left_over > sum(w.weight) then left_over % sum(w.weight)
+                else 0 end
+        into v_times, v_more
         from unnest(v_weights) w (weight);
     end if;
     select array_agg(t.name) filter (where t.is_given), array_agg(t.take) filter (where t.is_given),
         array_agg(t.kind) filter (where t.is_given), count(*)::int,
-        (array_agg(t.name order by t.nr desc))[1],
-        (array_agg(quantum * t.weight - (t.wish - t.take) order by t.nr desc))[1]
+        (array_agg(t.name order by v_more > t.earlier desc, t.nr desc))[1],
+        (array_agg(quantum * t.weight - (t.wish - t.take)
+            order by v_more > t.earlier desc, t.nr desc))[1]
     into names, takes, kinds, v_visited, place, served
     from (
-        select a.nr, a.name, a.kind, a.weight, a.wish,
+        select a.nr, a.name, a.kind, a.weight, a.wish, a.earlier,
             least(a.wish, left_over * boost - a.before, left_over)::int as take,
             a.kind in ('open', 'free') or a.kind = 'limited' and a.name = any (v_held) as is_given
         from (
-            select u.nr, u.name, u.kind, u.weight, u.weight * v_times as wish,
-                coalesce(sum(u.weight * v_times) over (
-                    order by u.nr rows between unbounded preceding and 1 preceding
-                ), 0) as before
-            from unnest(v_all, v_kinds, v_weights) with ordinality u (name, kind, weight, nr)
+            select u.*, u.earlier * v_times + least(u.earlier, v_more) as before,
+                u.weight * v_times + least(u.weight, greatest(0, v_more - u.earlier)) as wish
+            from (
+                select n.*, coalesce(sum(n.weight) over (
+                    order by n.nr rows between unbounded preceding and 1 preceding
+                ), 0) as earlier
+                from unnest(v_all, v_kinds, v_weights) with ordinality n (name, kind, weight, nr)
+            ) u
         ) a
         where a.before < left_over * boost
     ) t;
