@@ -52,8 +52,8 @@ def test_what_pipelines_had_open_stays_behind_and_the_report_says_so(endpoints: 
         jobs.send_many([message(str(n)) for n in range(5)])
         jobs.ack([m.receipt for m in jobs.receive(1)])
         store.run(p.WatermarkSet("lake", store.run(p.LogNext("")).until, 1))
-        store.run(p.Stage("attempt", (p.StagedMessages("jobs", [b"x"]),)))
-    left = Left(staged=1, watermarks=1)
+        store.run(p.Stage("attempt", (p.StagedMessages("jobs", [b"x", b"y"]),)))
+    left = Left(staged=2, watermarks=1)
     assert plan(endpoints.source, endpoints.target).left == left
     moved = endpoints.move()
     assert moved.left == left
@@ -70,7 +70,7 @@ def test_what_pipelines_had_open_stays_behind_and_the_report_says_so(endpoints: 
 @each(
     "verb",
     [
-        p.Stage("attempt", (p.StagedMessages("jobs", [b"x"]),)),
+        p.Stage("attempt", (p.StagedMessages("jobs", [b"x", b"y"]),)),
         p.Publish("sink", 0, (), 0),
         p.Unstage(()),
         p.LogNext(p.START),

@@ -69,7 +69,7 @@ order by queue_id, name;
 -- name: left
 -- What stays behind of pipelines: staged messages and watermarks.
 select
-  (select count(*) from turnabout_stage),
+  (select coalesce(sum(messages), 0) from turnabout_stage),
   (select count(*) from turnabout_watermark);
 
 -- name: count_message
