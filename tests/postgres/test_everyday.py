@@ -96,7 +96,7 @@ ORDINARY = [("send", "a", 0, None), ("receive", None), ("ack", 0)]
 
 @pytest.mark.slow
 def test_a_plain_queue_needs_nothing_else(url, monkeypatch):
-    monkeypatch.setattr(everyday, "PAUSE_SECONDS", 60.0)  # what is done is not taken for a miss
+    monkeypatch.setattr(everyday, "PAUSE_SECONDS", 60.0)  # a success is not taken for a miss
     life = SmallLife(PostgresStore(url), everyday.Shortcuts(), {})
     with life.mq:
         life.step(("send", "b", 0, None))

@@ -7,6 +7,7 @@ from typing import Any
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
+from turnabout.pipeline.spark.access import waiting
 from turnabout.pipeline.verbs import SubscriptionList, WatermarkList
 from turnabout.words.administration import QueueTotals
 
@@ -15,7 +16,7 @@ async def gauges(
     run: Callable[[Any], Awaitable[Any]], totals: Sequence[QueueTotals]
 ) -> list[Metric]:
     """Lag of each stream of leases, by the totals of its queues, and of each archive."""
-    waiting = GaugeMetricFamily(
+    unfinished = GaugeMetricFamily(
         "turnabout_stream_messages_unfinished",
         "Messages not ended yet in the queues of a stream of leases.",
         labels=["subscription"],
@@ -31,10 +32,9 @@ async def gauges(
         labels=["archive"],
     )
     for stream in await run(SubscriptionList()):
-        its = [total for total in totals if total.queue in stream.queues]
-        waiting.add_metric([stream.name], sum(total.unfinished for total in its))
-        oldest = max((total.oldest_ready_ms or 0 for total in its), default=0)
-        age.add_metric([stream.name], oldest / 1000)
+        messages, oldest_ms = waiting(totals, stream.queues)
+        unfinished.add_metric([stream.name], messages)
+        age.add_metric([stream.name], oldest_ms / 1000)
     for mark in await run(WatermarkList()):
         behind.add_metric([mark.archive], mark.lag_ms / 1000)
-    return [waiting, age, behind]
+    return [unfinished, age, behind]

@@ -5,6 +5,7 @@
 import json
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from tests.pipeline.spark.places import finish, on_postgres, on_sqlite
 from tests.pipeline.spark.test_source_log import token
 from turnabout.pipeline import schema
 from turnabout.pipeline import verbs as p
+from turnabout.pipeline.spark import sessions
 
 Spark = Any
 
@@ -168,9 +170,13 @@ def test_without_pushdown_it_reads_as_well(
 @on_sqlite
 def test_a_batch_has_as_many_tasks_as_run_at_once(spark: Spark, mq: Any, place: str) -> None:
     finish(mq, 60)
-    read = spark.read.format("turnabout").option("url", place)
-    cores = spark.sparkContext.defaultParallelism
-    assert read.option("mode", "history").load().rdd.getNumPartitions() == cores
-    dead = read.option("mode", "dead").option("numPartitions", 5).load()
-    assert dead.rdd.getNumPartitions() == 5
-    assert dead.count() == 0
+    three = SimpleNamespace(defaultParallelism=3)  # of a cluster; here it is the usual 2
+    sessions._add_format(SimpleNamespace(dataSource=spark.dataSource, sparkContext=three))
+    try:
+        read = spark.read.format("turnabout").option("url", place)
+        assert read.option("mode", "history").load().rdd.getNumPartitions() == 3
+        dead = read.option("mode", "dead").option("numPartitions", 5).load()
+        assert dead.rdd.getNumPartitions() == 5
+        assert dead.count() == 0
+    finally:
+        sessions._add_format(spark)

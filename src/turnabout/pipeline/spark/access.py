@@ -21,7 +21,7 @@ from turnabout.pipeline.spark.options import Options
 from turnabout.pipeline.verbs import needs_postgresql
 from turnabout.store import Store
 from turnabout.words import limits
-from turnabout.words.administration import Totals
+from turnabout.words.administration import QueueTotals, Totals
 from turnabout.words.errors import (
     Forbidden,
     QueueNotFound,
@@ -199,10 +199,7 @@ class Access:
         """Unfinished messages of these queues, by stored names, and the age of the oldest ready one
         in milliseconds, 0 if there is none.
         """
-        names = frozenset(queues)
-        its = [one for one in self.run(Totals(self.namespace)) if one.queue in names]
-        oldest = max((one.oldest_ready_ms or 0 for one in its), default=0)
-        return sum(one.unfinished for one in its), oldest
+        return waiting(self.run(Totals(self.namespace)), queues)
 
     def queues(
         self,
@@ -268,6 +265,14 @@ class Access:
             self._found = Rights(found.token.namespace, found.token)
             self._found_until = began + FOUND_SECONDS
         return self._found
+
+
+def waiting(totals: Iterable[QueueTotals], queues: Iterable[str]) -> tuple[int, int]:
+    """Add up these queues' totals: see `Access.waiting`."""
+    names = frozenset(queues)
+    its = [one for one in totals if one.queue in names]
+    oldest = max((one.oldest_ready_ms or 0 for one in its), default=0)
+    return sum(one.unfinished for one in its), oldest
 
 
 def _from_environment(text: str, option: str) -> str:

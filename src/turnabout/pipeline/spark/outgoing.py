@@ -55,7 +55,7 @@ class CheckedRows:
     content_type: str
     columns: Mapping[str, list[Any]]
     invalid: list[Invalid]
-    """Rows that are no messages, and are not in the columns."""
+    """The other rows of the batch, which can't be messages; the columns leave them out."""
 
 
 def checked(

@@ -22,6 +22,7 @@ from turnabout.pipeline.spark import options as opt
 from turnabout.pipeline.spark.access import Access
 from turnabout.pipeline.spark.filters import Condition, Names, pushed
 from turnabout.pipeline.spark.options import PARTITIONS_MAX, Options, options_of
+from turnabout.pipeline.spark.streams import in_task
 from turnabout.pipeline.spark.versions import Filter, need_limits, push_filters
 from turnabout.pipeline.verbs import START, LogAt, LogCut, LogLook, LogNext, LogRange
 from turnabout.words.errors import Forbidden, UsageError
@@ -194,8 +195,9 @@ class BatchReader(DataSourceReader):
         """The rows of a partition."""
         if isinstance(partition, DeadPartition):
             where = [*self._where, Condition("message_id", "mod", partition.of)]
+            names, keep = partition.names, in_task()
             return rows.read(
-                self._access, "dead_rows", self._columns, where, names=partition.names, keep=True
+                self._access, "dead_rows", self._columns, where, names=names, keep=keep
             )
         if not isinstance(partition, log.LogPartition):
             return iter(())  # where there is none, Spark makes one of its own

@@ -153,7 +153,7 @@ class Sink:
                 raise SinkFull(_full(outcome, batch, attempts))
 
     def was_sent(self, run: str) -> bool:
-        """Whether the only batch of a run was published. It waits for whoever is about to."""
+        """Whether a run was sent. Waits for a transaction that is sending it at the moment."""
         try:
             # Nothing was staged for it: a message that is missing keeps it from being sent.
             answer = self._patiently(Publish(self.access.stored(run), 0, (), 1))
@@ -204,8 +204,9 @@ class Sink:
         return stored
 
     def refused(self, invalid: Invalid, partition: int) -> StagedMessages | None:
-        """The dead letter for a row that is no message, if there is to be one. Raises: UsageError
-        if nothing is to be sent then.
+        """Make a dead letter of a row that can't be a message, or None to leave the row out.
+
+        Raises: UsageError, which fails the batch.
         """
         if self.on_invalid == FAIL:
             raise UsageError(
