@@ -82,7 +82,8 @@ class TestPlans(Plans):
 
 
 def test_every_verb_has_a_file_of_statements():
-    assert {v.name for v in VERBS if not v.name.startswith(REFUSED)} <= set(FILES)
+    none = (*REFUSED, "log_files")  # the answer of this one is always the same
+    assert {v.name for v in VERBS if not v.name.startswith(none)} <= set(FILES)
 
 
 @each("query", VIEWS)

@@ -38,6 +38,7 @@ GOOD = {
     p.LogAt: {"at": 0},
     p.LogCut: {"after": "", "until": "1.1", "parts": 1},
     p.LogLook: {},
+    p.LogFiles: {},
     p.LogPurge: {"until": "1.1", "finished_before": 0},
     p.WatermarkSet: {"archive": "a", "position": "1.1", "messages": 0},
     p.WatermarkDelete: {"archive": "a"},

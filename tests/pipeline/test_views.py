@@ -17,7 +17,7 @@ COLUMNS = {
     "dead_rows": """namespace queue channel message_id source_queue reason died_at failures crashes
         redrives first_error last_error sent_at value content_type headers""",
 }
-PLACE = {True: ["queue_id", "xid"], False: ["queue_id", "seq"]}
+PLACE = {True: ["queue_id", "tid", "xid"], False: ["queue_id", "seq"]}
 TEXT = set(
     """subscription namespace queue channel outcome error result_type content_type headers
     source_queue reason first_error last_error""".split()  # noqa: SIM905
@@ -205,7 +205,7 @@ def check_headers(row, headers):
 
 def check_types(row):
     for name, value in row.items():
-        if name == "xid" or value is None:
+        if name in ("xid", "tid") or value is None:
             continue
         kind = str if name in TEXT else (bytes, memoryview) if name in BYTES else int
         assert isinstance(value, kind), (name, value)

@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.tidy.test_tree import ROOT, sources, text_of
 
 LINES_MAX = {
-    "core": 29_017,
+    "core": 29_021,
     "slice alembic": 48,
     "slice compat": 929,
     "slice dashboard": 1_524,
@@ -18,13 +18,13 @@ LINES_MAX = {
     "slice django": 1_096,
     "slice move": 1_115,
     "slice otel": 515,
-    "slice pipeline": 10_331,
+    "slice pipeline": 10_444,
     "slice server": 8_272,
     "slice sqs": 1_999,
     "slice tasks": 1_220,
     "slice testing": 149,
-    "SQL": 13_546,
-    "tests": 68_984,
+    "SQL": 13_556,
+    "tests": 69_089,
 }
 SLACK = 200
 """How far below its figure a part may be before the figure has to follow."""

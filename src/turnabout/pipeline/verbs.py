@@ -412,6 +412,20 @@ class LogLook(Verb[LogState]):
     reads = True
 
 
+class LogFile(Value):
+    """A file of the log: its table, its number, which changes when its rows move, and its size."""
+
+    table: int
+    number: int
+    blocks: int
+
+
+class LogFiles(Verb[tuple[LogFile, ...]]):
+    """List the files of the log. SQLite's rows are in no file of their own: none."""
+
+    reads = True
+
+
 class LogPurge(Verb[int]):
     """Remove up to `limit` of the oldest rows of the log up to `until`, of those that finished
     before an instant. Answers with how many; call again until there are none.
@@ -473,6 +487,6 @@ class WatermarkList(Verb[tuple[Watermark, ...]]):
 
 VERBS: tuple[type[Verb[Any]], ...] = (
     *(SubscriptionOpen, SubscriptionRelease, SubscriptionList, EpochLease, EpochPlan, EpochExtend),
-    *(Stage, Publish, Unstage, LogNext, LogAt, LogCut, LogLook, LogPurge),
-    *(WatermarkSet, WatermarkDelete, WatermarkList),
+    *(Stage, Publish, Unstage, LogNext, LogAt, LogCut, LogLook, LogFiles),
+    *(LogPurge, WatermarkSet, WatermarkDelete, WatermarkList),
 )

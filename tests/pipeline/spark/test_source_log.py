@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
+import psycopg
 import pytest
 from pyspark.sql import datasource as spark_filters
 
@@ -302,13 +303,62 @@ def test_history_between_two_instants(mq, place):
     assert read(place, IDS, mode="history", endingTimestamp=start) == []
 
 
+DAYS = (40, 3_000, 700)
+"""Rows of a day that was never made, so with the rest; of today, and of tomorrow."""
+
+
+@pytest.fixture
+def days(mq: turnabout.Turnabout, place: str) -> Iterator[psycopg.Connection[Any]]:
+    """A connection to a history of several files, of different sizes."""
+    mq.queue("emails").create()
+    with psycopg.connect(place, autocommit=True) as connection:
+        for day, rows in enumerate(DAYS):
+            connection.execute(
+                "insert into turnabout.history (id, sent_at, leased_at, finished_at, queue_id,"
+                " attempt, failures, crashes, outcome, channel, xid)"
+                " select i + 10000 * %(day)s, n.ms, n.ms, n.ms, q.id, 1, 0, 0, 1, 'c', '10'"
+                " from turnabout.queue q, generate_series(1, %(rows)s) i, lateral"
+                " (select turnabout.clock_ms() + (%(day)s - 1) * 86400000 as ms) n"
+                " where q.name = 'emails'",
+                {"day": day, "rows": rows},
+            )
+        yield connection
+
+
+@on_postgres
+@pytest.mark.parametrize("parts", [1, 2, 3, 8, 1_000])
+def test_history_is_read_by_block(place, days, parts):
+    reader = source(place, mode="history", numPartitions=parts).reader(struct(IDS))
+    planned = reader.partitions()
+    counts = [sum(batch.num_rows for batch in reader.read(part)) for part in planned]
+    found = [row["message_id"] for part in planned for row in rows_of(reader, part)]
+    assert sorted(found) == [
+        n + 10_000 * d for d, rows in enumerate(DAYS) for n in range(1, rows + 1)
+    ]
+    if parts <= 3:
+        assert len(planned) == parts
+        assert max(counts) - min(counts) < 300, "two blocks of each file, about"
+
+
+@on_postgres
+def test_history_that_moves_while_it_is_read(place, days):
+    reader = source(place, mode="history", numPartitions=2).reader(struct(IDS))
+    first, last = reader.partitions()
+    before = [row["message_id"] for row in rows_of(reader, first)]
+    days.execute("delete from turnabout.history where id = any(%s)", (before[:100],))
+    assert len(list(rows_of(reader, first))) == len(before) - 100, "what went is not there, no more"
+    days.execute("vacuum full turnabout.history")
+    for part in (first, last):
+        with pytest.raises(UsageError, match=r"history was moved .* read it again"):
+            list(rows_of(reader, part))
+    assert len(read(place, IDS, mode="history")) == sum(DAYS) - 100
+
+
 @pytest.mark.driving
 def test_what_a_running_transaction_holds_back_is_history_but_not_log(mq, place):
     if not place.startswith("postgres"):
         assert mq.store.run(p.LogLook()).waiting_ms is None  # one writer: nothing ever waits
         return
-    import psycopg
-
     with psycopg.connect(place) as held:
         held.execute("select pg_current_xact_id()")
         ids = finish(mq, 3)

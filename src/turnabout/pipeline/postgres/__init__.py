@@ -4,5 +4,5 @@ from turnabout.pipeline.postgres.calls import CALLS
 
 __all__ = ["CALLS", "VIEWS"]
 
-VIEWS = ("log_rows", "queue_names", "epoch_rows", "dead_rows")
+VIEWS = ("log_rows", "queue_names", "log_files", "epoch_rows", "dead_rows")
 """Views for bulk reading."""

@@ -70,19 +70,30 @@ class EpochPart(Value):
     part: int
 
 
+class Blocks(Value):
+    """Rows of PostgreSQL's history, from one block of each file on and before another; None: up to
+    the end. files: the number of each table's file when its blocks were counted.
+    """
+
+    since: int
+    until: int | None
+    files: Mapping[int, int]
+
+
 def read(
     access: Access,
     view: str,
     columns: Sequence[str],
     where: Sequence[Condition] = (),
     *,
-    of: Span | EpochPart | None = None,
+    of: Span | EpochPart | Blocks | None = None,
     names: Names | None = None,
     keep: bool = False,
 ) -> Iterator[Any]:
     """Batches (pyarrow.RecordBatch) of a view's rows, in exactly the types of `schema`.
 
-    of     a range of the log, in no order that can be relied on; or a part of an epoch, in its own
+    of     a range of the log, or blocks of the history, in no order that can be relied on; or a
+           part of an epoch, in its own
     keep   PostgreSQL: leave the connection open for the next call in this process (see `kept`)
     Memory: a batch or two. The database is read while the caller takes them.
     Raises: UsageError, Forbidden, Disconnected, WrongVersion; no text shows the URL.
@@ -110,7 +121,7 @@ class _Query(Value):
     columns: tuple[str, ...]
     where: tuple[Condition, ...]
     names: Names
-    of: Span | EpochPart | None
+    of: Span | EpochPart | Blocks | None
 
     @property
     def schema(self) -> Any:
@@ -159,7 +170,7 @@ def _of_queue(condition: str) -> str:
 
 
 def _places(
-    of: Span | EpochPart | None, put: Put, *, is_postgres: bool
+    of: Span | EpochPart | Blocks | None, put: Put, *, is_postgres: bool
 ) -> Iterator[tuple[list[str], str]]:
     """Conditions for the place of rows, and the order."""
     match of:
@@ -169,6 +180,9 @@ def _places(
             # The view has that order, and would sort payloads if it was asked for it.
             whose = f"subscription = {put(of.subscription)}"
             yield [whose, f"epoch = {put(of.epoch)}", f"part = {put(of.part)}"], ""
+        case Blocks():
+            bounds = [(">=", of.since or None), ("<", of.until)]
+            yield [f"tid {op} {put(f'({nr},0)')}::tid" for op, nr in bounds if nr is not None], ""
         case Span() if of.until == START:
             return
         case Span() if is_postgres:
@@ -289,9 +303,11 @@ def _postgres(access: Access, query: _Query, conninfo: str, *, keep: bool) -> It
 def _adbc(driver: Any, address: str, *, by_index: bool) -> Any:
     connection = driver.connect(address, autocommit=True)
     try:
-        if by_index:
-            # A range of the log goes by its index: a new day's rows have no statistics yet.
-            with closing(connection.cursor()) as cursor:
+        with closing(connection.cursor()) as cursor:
+            # As many tasks read at once as there is room for: helpers would be in their way.
+            cursor.execute("set max_parallel_workers_per_gather = 0")
+            if by_index:
+                # A range of the log goes by its index: a new day's rows have no statistics yet.
                 cursor.execute("set enable_seqscan = off")
                 cursor.execute("set enable_bitmapscan = off")
     except BaseException:
@@ -312,8 +328,9 @@ def _copied(connection: Any, query: _Query) -> Iterator[Any]:
         cursor.adbc_statement.set_options(**size)
         names = None
         is_by_id = query.view == "log_rows" and by_id(query.columns) != query.columns
-        if is_by_id:  # of one snapshot with the rows: each id has its name
-            cursor.execute("begin isolation level repeatable read, read only")
+        # One snapshot: each id has its name, and files stay as long as their rows are read.
+        cursor.execute("begin isolation level repeatable read, read only")
+        if is_by_id:
             cursor.execute("select queue_id, namespace, queue from turnabout.queue_names")
             names = cursor.fetch_arrow_table().combine_chunks()
         for text in statements(query, put, is_postgres=True):
@@ -322,8 +339,13 @@ def _copied(connection: Any, query: _Query) -> Iterator[Any]:
                 for batch in reader:
                     if batch.num_rows:
                         yield _cast(batch, schema, names)
-        if is_by_id:
-            cursor.execute("commit")
+        if isinstance(query.of, Blocks):
+            cursor.execute("select table_id, number from turnabout.log_files")
+            if any(query.of.files.get(table, nr) != nr for table, nr in cursor.fetchall()):
+                raise UsageError(
+                    "the history was moved (VACUUM FULL, CLUSTER) while it was read: read it again"
+                )
+        cursor.execute("commit")
 
 
 def _cast(batch: Any, schema: Any, names: Any | None) -> Any:

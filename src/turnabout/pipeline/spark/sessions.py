@@ -30,6 +30,15 @@ JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 SMALL_CORES: Final = 4
 """Up to here Java is told to start quickly, which on many cores would cost more than it saves."""
 
+PATIENCE: Final = {
+    "InvocationThreshold": 50_000,
+    "MinInvocationThreshold": 6_000,
+    "CompileThreshold": 150_000,
+    "BackEdgeThreshold": 400_000,
+}
+"""Ten times Java's own numbers of calls before it compiles code again, for the best speed: what is
+used as often as that is worth it; at a start it would take a core for ten seconds."""
+
 RUNTIME: Final = {
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
@@ -184,7 +193,8 @@ def java_options() -> str:
     """Settings of the driver's Java: which messages to log, and on a small machine to be quick."""
     options = [f"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}"]
     if (os.cpu_count() or 1) <= SMALL_CORES:
-        options += ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+        options.append("-XX:+UseSerialGC")
+        options += [f"-XX:Tier4{name}={calls}" for name, calls in PATIENCE.items()]
     return " ".join(options)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -24,7 +25,16 @@ from turnabout.pipeline.spark.filters import Condition, Names, pushed
 from turnabout.pipeline.spark.options import PARTITIONS_MAX, Options, options_of
 from turnabout.pipeline.spark.streams import in_task
 from turnabout.pipeline.spark.versions import Filter, need_limits, push_filters
-from turnabout.pipeline.verbs import START, LogAt, LogCut, LogLook, LogNext, LogRange
+from turnabout.pipeline.verbs import (
+    START,
+    LogAt,
+    LogCut,
+    LogFile,
+    LogFiles,
+    LogLook,
+    LogNext,
+    LogRange,
+)
 from turnabout.words.errors import Forbidden, UsageError
 from turnabout.words.limits import DEAD_SUFFIX
 
@@ -150,6 +160,14 @@ class DeadPartition(InputPartition):
     names: Names
 
 
+@dataclass
+class HistoryPartition(InputPartition):
+    """The input of one task in mode `history`, without a beginning in time."""
+
+    of: rows.Blocks
+    names: Names
+
+
 class BatchReader(DataSourceReader):
     """The reader of `spark.read.format("turnabout")`: changes nothing."""
 
@@ -199,9 +217,14 @@ class BatchReader(DataSourceReader):
             return rows.read(
                 self._access, "dead_rows", self._columns, where, names=names, keep=keep
             )
+        where = [*self._where, *self._between()] if self._mode == opt.HISTORY else self._where
+        if isinstance(partition, HistoryPartition):
+            of, names, keep = partition.of, partition.names, in_task()
+            return rows.read(
+                self._access, "log_rows", self._columns, where, of=of, names=names, keep=keep
+            )
         if not isinstance(partition, log.LogPartition):
             return iter(())  # where there is none, Spark makes one of its own
-        where = [*self._where, *self._between()] if self._mode == opt.HISTORY else self._where
         strict = self._fail_on_data_loss
         return log.read_range(
             self._access, self._columns, partition, where=where, fail_on_data_loss=strict
@@ -229,8 +252,11 @@ class BatchReader(DataSourceReader):
         return [log.LogPartition(one.after, one.until, one.messages, names, after) for one in cut]
 
     def _of_history(self, names: Names) -> list[InputPartition]:
-        """The log in pieces; the last has what running transactions still hold out of it, too."""
-        since = START
+        """The log in pieces; the last has what running transactions still hold out of it, too.
+
+        Without a beginning in time, PostgreSQL's is read block by block, in no order.
+        """
+        since, files = START, self._access.run(LogFiles())
         bounds = [
             one.operand
             for one in [*self._where, *self._between()]
@@ -238,10 +264,12 @@ class BatchReader(DataSourceReader):
         ]
         if bounds:
             since = self._access.run(LogAt(max(0, *bounds)))  # nothing before it is meant
+        elif files:
+            return [HistoryPartition(of, names) for of in _blocks(files, self._parts)]
         end = self._access.run(LogLook()).end
         cut = self._access.run(LogCut(since, end, self._parts, exact=False))
         pieces: list[tuple[str, str | None]] = [(one.after, one.until) for one in cut]
-        if self._access.place()[0] == "postgresql":
+        if files:
             pieces[-1:] = [(pieces[-1][0] if pieces else end, None)]
         return [log.LogPartition(after, until, None, names) for after, until in pieces]
 
@@ -266,3 +294,16 @@ class BatchReader(DataSourceReader):
                     access.allow("peek", queue + DEAD_SUFFIX)
             queues = tuple(access.stored(queue) for queue in self._subscribe)
         return Names(access.namespace, queues, self._pattern, access.globs("peek"))
+
+
+def _blocks(files: Sequence[LogFile], parts: int) -> list[rows.Blocks]:
+    """Up to `parts` ranges of about as many blocks, each the same range of every file."""
+
+    def before(block: int) -> int:
+        return parts * sum(min(block, file.blocks) for file in files)
+
+    until = range(max(file.blocks for file in files) + 1)
+    cuts = {bisect_left(until, nr * before(until[-1]) // parts, key=before) for nr in range(parts)}
+    bounds = sorted({0, *cuts})
+    numbers = {file.table: file.number for file in files}
+    return [rows.Blocks(*pair, numbers) for pair in zip(bounds, [*bounds[1:], None], strict=True)]

@@ -94,6 +94,11 @@ def log_cut(connection: Connection, verb: p.LogCut, _now: int) -> tuple[p.LogRan
     return (*cut, p.LogRange(begin, verb.until, sizes[-1]))
 
 
+def log_files(_connection: Connection, _verb: p.LogFiles, _now: int) -> tuple[p.LogFile, ...]:
+    """None: all is in the one file."""
+    return ()
+
+
 def log_look(connection: Connection, _verb: p.LogLook, _now: int) -> p.LogState:
     """Return the log's end and its floor. Nothing holds it back on SQLite."""
     logs = _logs(connection)

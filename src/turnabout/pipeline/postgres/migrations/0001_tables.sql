@@ -135,7 +135,8 @@ select
     h.content_type,
     h.headers,
     h.xid,
-    h.queue_id
+    h.queue_id,
+    h.ctid as tid
 from turnabout.history h
 left join turnabout.queue q on q.id = h.queue_id;
 
@@ -146,6 +147,15 @@ select
     left(q.name, greatest(position('/' in q.name), 1) - 1) as namespace,
     substr(q.name, position('/' in q.name) + 1) as queue
 from turnabout.queue q;
+
+-- The files that hold the log's rows: a row stays where it is as long as its file has that number.
+create view turnabout.log_files as
+select
+    t.relid::oid::bigint as table_id,
+    pg_relation_filenode(t.relid)::bigint as number,
+    pg_relation_size(t.relid) / current_setting('block_size')::int as blocks
+from pg_partition_tree('turnabout.history') t
+where t.isleaf;
 
 -- A message is looked up by its key, one after another (`offset 0` keeps it so): that takes as long
 -- as the part is, whatever else lies in the table. They come in the order of `place`.
