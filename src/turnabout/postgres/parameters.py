@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 TEXT, BINARY = 0, 1
 
@@ -33,7 +33,7 @@ def encoded(parameters: Sequence[Any]) -> tuple[list[bytes | None], list[int]]:
                 value, is_binary = parameter, True
             case _:
                 items: Sequence[Any] = parameter
-                is_binary = any(isinstance(item, bytes) for item in items)
+                is_binary = isinstance(next((i for i in items if i is not None), None), bytes)
                 value = binary(items) if is_binary else literal(items)
         values.append(value)
         formats.append(BINARY if is_binary else TEXT)
@@ -45,15 +45,17 @@ def literal(items: Sequence[str | int | None]) -> bytes:
 
     Source: PostgreSQL's manual, "Array Input and Output Syntax".
     """
-    return ("{" + ",".join(map(_element, items)) + "}").encode()
+    if set(map(type, items)) == {str}:
+        # All at once: NUL, which no text of PostgreSQL's can have, stands between them.
+        text = "\x00".join(cast("Sequence[str]", items))
+        if text.count("\x00") == len(items) - 1:
+            return ('{"' + _escaped(text).replace("\x00", '","') + '"}').encode()
+    each = ["NULL" if i is None else f'"{_escaped(str(i))}"' for i in items]
+    return ("{" + ",".join(each) + "}").encode()
 
 
-def _element(item: str | int | None) -> str:
-    if item is None:
-        return "NULL"
-    if isinstance(item, str):
-        return '"' + item.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    return str(item)
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
 def binary(items: Sequence[bytes | None]) -> bytes:
@@ -61,10 +63,7 @@ def binary(items: Sequence[bytes | None]) -> bytes:
 
     Source: `array_recv` in PostgreSQL's `arrayfuncs.c`.
     """
-    parts = [_HEADER.pack(1, int(None in items), _BYTEA, len(items), 1)]
-    for item in items:
-        if item is None:
-            parts.append(_NULL)
-        else:
-            parts += (_LENGTH.pack(len(item)), item)
+    parts = [_HEADER.pack(1, int(None in items), _BYTEA, len(items), 1)] * (2 * len(items) + 1)
+    parts[1::2] = [_NULL if item is None else _LENGTH.pack(len(item)) for item in items]
+    parts[2::2] = [item or b"" for item in items]
     return b"".join(parts)

@@ -74,7 +74,7 @@ def checked(
     is_text = _arrow.types.is_string(value.type) or _arrow.types.is_large_string(value.type)
     cells = {name: _cells(batch.column(name)) for name in batch.schema.names if name != "value"}
     cells["value"] = _bytes_of(value) if is_text else _cells(value)
-    payloads: list[Any] = [_payload(cell, max_bytes) for cell in cells["value"]]
+    payloads = _payloads(cells["value"], max_bytes)
     queues = _each(cells.get("queue") or [None] * batch.num_rows, stored)
     columns = {
         field: _each(cells[name], lambda cell, check=check: None if cell is None else check(cell))
@@ -83,7 +83,7 @@ def checked(
     }
     wrong: dict[int, str] = {}
     for column in (payloads, *columns.values(), queues):
-        for number, cell in enumerate(column):
+        for number, cell in enumerate(column) if UsageError in set(map(type, column)) else ():
             if isinstance(cell, UsageError):
                 wrong.setdefault(number, str(cell))
     invalid: list[Invalid] = []
@@ -179,9 +179,13 @@ def _without(column: list[Any], wrong: Mapping[int, object]) -> list[Any]:
     return [cell for number, cell in enumerate(column) if number not in wrong]
 
 
+def _payloads(values: Sequence[Any], max_bytes: int) -> list[Any]:
+    if set(map(type, values)) == {bytes} and max(map(len, values)) <= max_bytes:
+        return list(values)
+    return [_payload(value, max_bytes) for value in values]
+
+
 def _payload(value: Any, max_bytes: int) -> bytes | UsageError:
-    if value.__class__ is bytes and len(value) <= max_bytes:
-        return value
     if value is None:
         return UsageError("the value is null: a message needs a payload, even if an empty one")
     if isinstance(value, str):

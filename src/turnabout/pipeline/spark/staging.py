@@ -9,8 +9,10 @@ from __future__ import annotations
 import contextlib
 import time
 import uuid
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any, Final
 
 from turnabout.pipeline.gathered import gathered
@@ -255,19 +257,28 @@ class _Held:
     def add(self, more: StagedMessages) -> None:
         """Put messages behind those that are there."""
         self.messages.add(more.payloads, more.columns)
-        self.size += sum(map(_size, more.payloads))
+        self.size += sum(_sizes(more.payloads))
 
 
 def _together(rows: CheckedRows) -> Iterator[StagedMessages]:
     """The rows by queue, in their order, never more than are staged at once."""
     by_queue: dict[str, list[int]] = {}
-    for number, queue in enumerate(rows.queues):
-        by_queue.setdefault(queue, []).append(number)
-    for queue, its in by_queue.items():
-        for some in gathered(its, CHUNK_BYTES, lambda number: _size(rows.payloads[number])):
-            columns = {name: [c[number] for number in some] for name, c in rows.columns.items()}
-            payloads = [rows.payloads[number] for number in some]
-            yield StagedMessages(queue, payloads, rows.content_type, columns)
+    if len(set(rows.queues)) > 1:
+        for number, queue in enumerate(rows.queues):
+            by_queue.setdefault(queue, []).append(number)
+    for queue in dict.fromkeys(rows.queues):
+        payloads, columns = rows.payloads, rows.columns
+        if by_queue:
+            its = by_queue[queue]
+            payloads = [payloads[number] for number in its]
+            columns = {name: [c[number] for number in its] for name, c in columns.items()}
+        sizes = list(accumulate(_sizes(payloads)))
+        since = before = 0
+        while since < len(sizes):
+            until = bisect_left(sizes, before + CHUNK_BYTES) + 1
+            some = {name: column[since:until] for name, column in columns.items()}
+            yield StagedMessages(queue, payloads[since:until], rows.content_type, some)
+            since, before = until, sizes[min(until, len(sizes)) - 1]
 
 
 def _calls(held: dict[str, _Held]) -> Iterator[tuple[StagedMessages, ...]]:
@@ -277,9 +288,10 @@ def _calls(held: dict[str, _Held]) -> Iterator[tuple[StagedMessages, ...]]:
     held.clear()
 
 
-def _size(payload: bytes) -> int:
-    """The payload's, but at most `CHUNK_MESSAGES` are staged at once."""
-    return max(len(payload), -(-CHUNK_BYTES // CHUNK_MESSAGES))
+def _sizes(payloads: Iterable[bytes]) -> list[int]:
+    """Each payload's, but at most `CHUNK_MESSAGES` are staged at once."""
+    least = -(-CHUNK_BYTES // CHUNK_MESSAGES)
+    return [max(least, size) for size in map(len, payloads)]
 
 
 def _refusal(invalid: Invalid, partition: int, hint: str) -> str:
