@@ -212,6 +212,13 @@ def test_small_epochs_are_over_when_all_that_was_asked_for_may_come_even_if_ther
     assert reader.state().limit is None
 
 
+def test_what_never_failed_has_no_bound(pipe):
+    _, reader = pipe.filled(*many("a", 3), channel="a")
+    reader.lease(0)
+    reader.lease(1, 0)
+    assert reader.state().limit is None
+
+
 def test_epochs_stay_small_and_grow_twofold_with_each_that_is_acknowledged(pipe):
     queue, reader = pipe.filled(*many("a", 100), channel="a", max_plans=1)
     assert reader.lease(0, 30).messages == 30

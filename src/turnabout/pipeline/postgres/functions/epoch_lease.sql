@@ -32,7 +32,7 @@ begin
     from turnabout_pipeline.epoch_end(v_row.name, epoch_lease.after, v_now) e;
     v_most := v_row.max_messages;
     if acked > 0 then
-        v_most := least(v_most * 2, 1000000);
+        v_most := nullif(least(v_most * 2, 1000000), 1000000);  -- none is larger
         if v_failed then  -- for a while: what fails now may be no worse
             v_row.proven := v_row.passed;
         else
