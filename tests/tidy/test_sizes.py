@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.tidy.test_tree import ROOT, sources, text_of
 
 LINES_MAX = {
-    "core": 29_021,
+    "core": 29_017,
     "slice alembic": 48,
     "slice compat": 929,
     "slice dashboard": 1_524,
@@ -18,7 +18,7 @@ LINES_MAX = {
     "slice django": 1_096,
     "slice move": 1_115,
     "slice otel": 515,
-    "slice pipeline": 10_444,
+    "slice pipeline": 10_430,
     "slice server": 8_272,
     "slice sqs": 1_999,
     "slice tasks": 1_220,

@@ -76,7 +76,8 @@ def _per_second(text: str) -> int:
     return limits.whole(int(text.removesuffix("/s")), "the rate", 1, limits.INTEGER_MAX)
 
 
-def _header(text: str) -> tuple[str, str]:
+def pair(text: str) -> tuple[str, str]:
+    """Read NAME=VALUE. Raises: ValueError."""
     name, equals, value = text.partition("=")
     if not equals or not name:
         raise ValueError(text)
@@ -84,7 +85,7 @@ def _header(text: str) -> tuple[str, str]:
 
 
 def _labels(text: str) -> dict[str, str]:
-    return dict(map(_header, text.split(",")))
+    return dict(map(pair, text.split(",")))
 
 
 def _message_id(text: str) -> int:
@@ -128,7 +129,7 @@ INSTANT = Kind("time", _instant, "how long ago (2h, 7d), or 2026-05-01T12:00")
 PER_SECOND = Kind("N/s", _per_second, "50 or 50/s", "number of messages per second")
 RATE = Kind("rate", _or_none(_rate), f"{_RATES}, or none")
 WHOLE_OR_NONE = Kind("number", _or_none(int), "a whole number, or none")
-HEADER = Kind("name=value", _header, "NAME=VALUE", "header")
+HEADER = Kind("name=value", pair, "NAME=VALUE", "header")
 LABELS = Kind("labels", _or_none(_labels), "NAME=TEXT,NAME=TEXT, or none")
 MESSAGE_ID = Kind("id", _message_id, "a number such as 4711")
 QUEUE = QueueName()

@@ -20,7 +20,7 @@ from turnabout import pipeline
 from turnabout.cli import _show
 from turnabout.cli._app import NEGATIVE, App, negative
 from turnabout.cli._declare import YES, command, group, option
-from turnabout.cli._kinds import DURATION, INSTANT, PER_SECOND, Kind
+from turnabout.cli._kinds import DURATION, INSTANT, PER_SECOND, Kind, pair
 from turnabout.cli._progress import progress
 from turnabout.cli.queue import confirm
 from turnabout.pipeline.results import Archived, Compacted, PurgeReport, Replayed
@@ -38,18 +38,11 @@ NOT_DONE = frozenset(
 """Codes of errors that do not mean a wrong call: exit code 1."""
 
 
-def _pair(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not name or not equals:
-        raise ValueError(text)
-    return name, value
-
-
 def _as_mapping(_context: object, _option: object, pairs: Iterable[tuple[str, str]]) -> Any:
     return dict(pairs) or None
 
 
-KEY_VALUE = Kind("NAME=VALUE", _pair, "AWS_REGION=eu-central-1", "option")
+KEY_VALUE = Kind("NAME=VALUE", pair, "AWS_REGION=eu-central-1", "option")
 
 _IN_A_LAKE = {
     "envvar": "TURNABOUT_LAKE",

@@ -153,19 +153,15 @@ class _Push:
 
 
 @dataclass
-class DeadPartition(InputPartition):
-    """The input of one task in mode `dead`: the messages whose id has this remainder."""
+class ViewPartition(InputPartition):
+    """The input of one task in mode `dead`, or in `history` without a beginning in time: rows of a
+    view, by blocks or by a condition.
+    """
 
-    of: tuple[int, int]
+    view: str
     names: Names
-
-
-@dataclass
-class HistoryPartition(InputPartition):
-    """The input of one task in mode `history`, without a beginning in time."""
-
-    of: rows.Blocks
-    names: Names
+    of: rows.Blocks | None = None
+    where: tuple[Condition, ...] = ()
 
 
 class BatchReader(DataSourceReader):
@@ -200,8 +196,9 @@ class BatchReader(DataSourceReader):
         """The input of each task."""
         try:
             if self._mode == opt.DEAD:
-                names = self._names_of_dead()
-                return [DeadPartition((self._parts, n), names) for n in range(self._parts)]
+                names, parts = self._names_of_dead(), range(self._parts)
+                each = [Condition("message_id", "mod", (self._parts, n)) for n in parts]
+                return [ViewPartition("dead_rows", names, where=(one,)) for one in each]
             if self._subscribe is not None:
                 self._access.queues(self._subscribe, None, ("history",))  # a name that is wrong
             names = log.names_for(self._access, "history", self._subscribe, self._pattern)
@@ -211,17 +208,12 @@ class BatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """The rows of a partition."""
-        if isinstance(partition, DeadPartition):
-            where = [*self._where, Condition("message_id", "mod", partition.of)]
-            names, keep = partition.names, in_task()
+        where = [*self._where, *self._between()] if self._mode != opt.LOG else self._where
+        if isinstance(partition, ViewPartition):
+            where, of, names = [*where, *partition.where], partition.of, partition.names
+            view, keep = partition.view, in_task()
             return rows.read(
-                self._access, "dead_rows", self._columns, where, names=names, keep=keep
-            )
-        where = [*self._where, *self._between()] if self._mode == opt.HISTORY else self._where
-        if isinstance(partition, HistoryPartition):
-            of, names, keep = partition.of, partition.names, in_task()
-            return rows.read(
-                self._access, "log_rows", self._columns, where, of=of, names=names, keep=keep
+                self._access, view, self._columns, where, of=of, names=names, keep=keep
             )
         if not isinstance(partition, log.LogPartition):
             return iter(())  # where there is none, Spark makes one of its own
@@ -265,7 +257,8 @@ class BatchReader(DataSourceReader):
         if bounds:
             since = self._access.run(LogAt(max(0, *bounds)))  # nothing before it is meant
         elif files:
-            return [HistoryPartition(of, names) for of in _blocks(files, self._parts)]
+            found = _blocks(files, self._parts)
+            return [ViewPartition("log_rows", names, of) for of in found]
         end = self._access.run(LogLook()).end
         cut = self._access.run(LogCut(since, end, self._parts, exact=False))
         pieces: list[tuple[str, str | None]] = [(one.after, one.until) for one in cut]
