@@ -90,12 +90,12 @@ def rebuild(server: PostgresServer, cases: Sequence[tuple[PostgresBase, Case]]) 
 
 def own_kb(pids: Sequence[int]) -> float:
     """Anonymous memory of a server process, without its part of the shared buffers: the median."""
-    return statistics.median(
-        int(line.split()[1])
-        for pid in pids
-        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-        if line.startswith("Pss_Anon:")
-    )
+    sizes: list[int] = []
+    for pid in pids:
+        with contextlib.suppress(FileNotFoundError):  # of a client that has just gone
+            lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+            sizes += [int(line.split()[1]) for line in lines if line.startswith("Pss_Anon:")]
+    return statistics.median(sizes)
 
 
 def connections(crew: Crew, base: PostgresBase, rounds: int) -> dict[str, list[Case]]:
