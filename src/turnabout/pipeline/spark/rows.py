@@ -277,11 +277,10 @@ def _postgres(access: Access, query: _Query, conninfo: str, *, keep: bool) -> It
 
     driver: Any = dbapi
     address = make_conninfo(conninfo, client_encoding="utf8", application_name="turnabout spark")
-    by_index = isinstance(query.of, Span) and bool(query.of.until or query.of.after)
-    key = ("postgresql", address, by_index)
+    key = ("postgresql", address)
 
     def connect() -> Any:
-        return _adbc(driver, address, by_index=by_index)
+        return driver.connect(address, autocommit=True)
 
     with _our_errors(access):
         while True:
@@ -300,22 +299,6 @@ def _postgres(access: Access, query: _Query, conninfo: str, *, keep: bool) -> It
                 return
 
 
-def _adbc(driver: Any, address: str, *, by_index: bool) -> Any:
-    connection = driver.connect(address, autocommit=True)
-    try:
-        with closing(connection.cursor()) as cursor:
-            # As many tasks read at once as there is room for: helpers would be in their way.
-            cursor.execute("set max_parallel_workers_per_gather = 0")
-            if by_index:
-                # A range of the log goes by its index: a new day's rows have no statistics yet.
-                cursor.execute("set enable_seqscan = off")
-                cursor.execute("set enable_bitmapscan = off")
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
 def _copied(connection: Any, query: _Query) -> Iterator[Any]:
     from psycopg.sql import Literal
 
@@ -326,11 +309,11 @@ def _copied(connection: Any, query: _Query) -> Iterator[Any]:
     with closing(connection.cursor()) as cursor:
         size = {"adbc.postgresql.batch_size_hint_bytes": str(BATCH_BYTES)}
         cursor.adbc_statement.set_options(**size)
-        names = None
-        is_by_id = query.view == "log_rows" and by_id(query.columns) != query.columns
         # One snapshot: each id has its name, and files stay as long as their rows are read.
         cursor.execute("begin isolation level repeatable read, read only")
-        if is_by_id:
+        cursor.execute(_settings(query.of))
+        names = None
+        if query.view == "log_rows" and by_id(query.columns) != query.columns:
             cursor.execute("select queue_id, namespace, queue from turnabout.queue_names")
             names = cursor.fetch_arrow_table().combine_chunks()
         for text in statements(query, put, is_postgres=True):
@@ -346,6 +329,16 @@ def _copied(connection: Any, query: _Query) -> Iterator[Any]:
                     "the history was moved (VACUUM FULL, CLUSTER) while it was read: read it again"
                 )
         cursor.execute("commit")
+
+
+def _settings(of: Span | EpochPart | Blocks | None) -> str:
+    """A statement that makes settings for the transaction: a pooler may lend the session on."""
+    # As many tasks read at once as there is room for: helpers would be in their way.
+    off = {"max_parallel_workers_per_gather": "0"}
+    if isinstance(of, Span) and (of.until or of.after):
+        # A range of the log goes by its index: a new day's rows have no statistics yet.
+        off |= {"enable_seqscan": "off", "enable_bitmapscan": "off"}
+    return "select " + ", ".join(f"set_config('{name}', '{to}', true)" for name, to in off.items())
 
 
 def _cast(batch: Any, schema: Any, names: Any | None) -> Any:
