@@ -293,10 +293,10 @@ def _blocks(files: Sequence[LogFile], parts: int) -> list[rows.Blocks]:
     """Up to `parts` ranges of about as many blocks, each the same range of every file."""
 
     def before(block: int) -> int:
-        return parts * sum(min(block, file.blocks) for file in files)
+        return sum(min(block, file.blocks) for file in files)
 
     until = range(max(file.blocks for file in files) + 1)
-    cuts = {bisect_left(until, nr * before(until[-1]) // parts, key=before) for nr in range(parts)}
-    bounds = sorted({0, *cuts})
+    shares = [nr * before(until[-1]) // parts for nr in range(parts)]
+    bounds = sorted({bisect_left(until, share, key=before) for share in shares})
     numbers = {file.table: file.number for file in files}
     return [rows.Blocks(*pair, numbers) for pair in zip(bounds, [*bounds[1:], None], strict=True)]
