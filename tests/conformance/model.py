@@ -52,7 +52,7 @@ class Model(Sends, Ends, Schedules):
         self.clock = clock
         self.queues: dict[str, Queue] = {}
         self.schedules: dict[str, ScheduleRow] = {}
-        self.last_id = 0
+        self.given: set[int] = set()
 
     # --- queues and settings ---
 

@@ -17,7 +17,7 @@ class Ends:
 
     clock: Callable[[], int]
     queues: dict[str, Queue]
-    last_id: int
+    given: set[int]
 
     def _end(self, queue: Queue, m: Message, outcome: str, result: Result | None = None) -> None:
         """It has ended here: counted, and kept in history if the queue keeps such rows."""
@@ -173,7 +173,7 @@ class Ends:
     def ending(self, name: str, number: int) -> Row | str | None:
         """How a message ended: its row, or `unknown`; None: it has not."""
         queue = self.queues[name]
-        if number in queue.messages or number > self.last_id:
+        if number in queue.messages or number > max(self.given, default=0):
             return None
         return next((r for r in reversed(queue.history) if r.id == number), "unknown")
 

@@ -86,6 +86,7 @@ class Queue:
     """Per (scope, dedup key): the message it stands for, and until when, if time decides."""
     history: list[Row] = field(default_factory=list)
     events: list[Told] = field(default_factory=list)
+    last_id: int = 0
     sent: int = 0
     done: int = 0
     dead: int = 0

@@ -17,7 +17,7 @@ class Sends:
 
     clock: Callable[[], int]
     queues: dict[str, Queue]
-    last_id: int
+    given: set[int]
 
     def refusals(
         self, name: str, messages: Sequence[Outgoing]
@@ -47,8 +47,10 @@ class Sends:
             if message.dedup_key is not None:
                 self._enter(queue, message, fate, number)
             if fate == PUT_IN:
-                assert number > self.last_id, "ids grow"
-                self.last_id = number
+                assert number > queue.last_id, "ids of a queue grow"
+                assert number not in self.given, "no id is used twice"
+                queue.last_id = number
+                self.given.add(number)
                 queue.messages[number] = Message(number, message.channel, 0, b"", 0, "ready", 0)
                 queue.messages[number].sent_at = self.clock()
                 queue.sent += 1

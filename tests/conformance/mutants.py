@@ -109,7 +109,8 @@ OF_ROWS = [
     ),
     of_rows(
         "IdsUsedAgain", "send",
-        before="update sqlite_sequence set seq = 0 where name = 'turnabout_message'",
+        before="update turnabout_queue"
+        " set last_id = (select ifnull(max(id), 0) from turnabout_message)",
     ),
     # An exhausted message vanishes instead of moving to the dead-letter queue.
     of_rows(

@@ -32,7 +32,7 @@ def left(pipe):
 def test_up_to_a_position_and_no_further(pipe, ages):
     _, numbers, _, ends = ages
     assert pipe.run(p.LogPurge(ends[1], EVER)) == 6
-    assert left(pipe) == numbers[6:]
+    assert left(pipe) == sorted(numbers[6:])
     assert pipe.run(p.LogPurge(ends[1], EVER)) == 0
     assert pipe.run(p.LogLook()).floor == ends[1]
     assert pipe.next(ends[1]).messages == 3
@@ -42,15 +42,15 @@ def test_up_to_a_position_and_no_further(pipe, ages):
 def test_what_finished_later_stays(pipe, ages):
     _, numbers, times, ends = ages
     assert pipe.run(p.LogPurge(ends[2], times[1])) == 3, "before, not at"
-    assert left(pipe) == numbers[3:]
+    assert left(pipe) == sorted(numbers[3:])
     assert pipe.run(p.LogPurge(ends[2], times[1] + 1)) == 3
-    assert left(pipe) == numbers[6:]
+    assert left(pipe) == sorted(numbers[6:])
 
 
 def test_the_start_is_up_to_nothing(pipe, ages):
     _, numbers, _, _ = ages
     assert pipe.run(p.LogPurge(p.START, EVER)) == 0
-    assert left(pipe) == numbers
+    assert left(pipe) == sorted(numbers)
 
 
 @pytest.mark.parametrize("limit", [1, 2, 4, 9, 100])
@@ -64,7 +64,7 @@ def test_a_limit_takes_the_oldest_and_is_called_again(pipe, ages, limit):
         assert isinstance(pipe.next(floors[-1]), p.LogRange)
     assert sum(gone) == 6
     assert max(gone) == min(limit, 6)
-    assert left(pipe) == numbers[6:]
+    assert left(pipe) == sorted(numbers[6:])
 
 
 def test_a_dry_run_counts_all_and_removes_nothing(pipe, ages):
@@ -72,7 +72,7 @@ def test_a_dry_run_counts_all_and_removes_nothing(pipe, ages):
     assert pipe.run(p.LogPurge(ends[1], EVER, 1, dry_run=True)) == 6
     assert pipe.run(p.LogPurge(ends[2], times[1], 1, dry_run=True)) == 3
     assert pipe.run(p.LogPurge(ends[2], EVER, dry_run=True)) == 9
-    assert left(pipe) == numbers
+    assert left(pipe) == sorted(numbers)
     assert pipe.next(ends[0]).messages == 6
 
 
@@ -90,5 +90,5 @@ def test_an_end_that_is_older_than_the_floor_removes_nothing(pipe, ages):
     _, numbers, _, ends = ages
     pipe.run(p.LogPurge(ends[1], EVER))
     assert pipe.run(p.LogPurge(ends[0], EVER)) == 0
-    assert left(pipe) == numbers[6:]
+    assert left(pipe) == sorted(numbers[6:])
     assert pipe.run(p.LogLook()).floor == ends[1]

@@ -51,7 +51,8 @@ VIEWS = {
     ],
     "select * from turnabout_dead_rows": [
         "queue_by_dead_letter (dead_letter_id=?)",
-        "message_of_queue (queue_id=?)",
+        "INTEGER PRIMARY KEY",
+        *(f"message_{name} (queue_id=?)" for name in ("ready", "limited", "timer")),
     ],
 }
 

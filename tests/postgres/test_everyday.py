@@ -386,16 +386,13 @@ WAYS = [
     (LIVES + ASLEEP, Beside),
 ]
 """Which lives are lived, by which statements."""
+PLAIN = "case when q.history_ms = 0 or not q.history_payload then q.name end"
 BUGS = [
     ("receive_beside", "c.awake_name is not null", "false"),
     ("receive_beside", "c.wake_at <= coalesce", "0 > coalesce"),
     ("receive_beside", "from turnabout.wake w where", "from turnabout.wake w where false and"),
     ("receive_beside", "c.name = place.channel", "false"),
-    (
-        "receive_beside",
-        "case when q.history_ms = 0 or not q.history_payload then q.name end",
-        "q.name",
-    ),
+    ("receive_beside", PLAIN, "q.name"),
     ("receive", "not q.paused and ", ""),
     ("receive", "r.channel, r.priority, r.id", "r.channel, r.id"),
     ("receive", "(r.expires_at is null or r.expires_at > (select f.now from facts f))", "true"),
@@ -414,11 +411,7 @@ BUGS = [
     ("receive_many", "next.channel <= (select f.start from facts f)", "true"),
     ("receive_many", "(select 1 from turnabout.channel c where c.queue_id = q.id limit 1)", "null"),
     ("receive_many", "q.events <> 'all'", "true"),
-    (
-        "receive_many",
-        "case when q.history_ms = 0 or not q.history_payload then q.name end",
-        "q.name",
-    ),
+    ("receive_many", PLAIN, "q.name"),
     ("receive_many", "* place.again", "* place.again * 100"),
     ("receive_many", "/ s.seen\n", "/ $1\n"),
     ("receive_many", "array_agg(a.attempt)", "array_agg(a.attempt + 1)"),

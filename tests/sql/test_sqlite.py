@@ -124,12 +124,11 @@ def refused(db: sqlite3.Connection) -> list[str]:
 
 
 def test_at_its_limits(db, mq):
-    for number, arguments in enumerate(AT_THE_LIMIT, 1):
+    for arguments in AT_THE_LIMIT:
         insert(db, **arguments)
         assert mq.stats()
         assert refused(db) == []
-        (peeked,) = mq.queue(arguments.get("queue", "work")).peek(1, after_id=number - 1)
-        assert peeked.id == number
+        *_, peeked = mq.queue(arguments.get("queue", "work")).peek(100)
         for name in ("channel", "priority", "headers", "content_type"):
             if name in arguments:
                 assert getattr(peeked, name) == arguments[name]

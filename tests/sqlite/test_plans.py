@@ -25,15 +25,17 @@ from turnabout.words.verbs import (
 FILES = sorted(p.stem for p in (Path(turnabout.sqlite.__file__).parent / "sql").glob("*.sql"))
 
 DUE, LATER = (f"message_timer (queue_id=? AND status=? AND at>?{end})" for end in (" AND at<?", ""))
+PLACES = "message_ready (queue_id=?), message_limited (queue_id=?), message_timer (queue_id=?)"
+ROWIDS = "INTEGER PRIMARY KEY (rowid<?), INTEGER PRIMARY KEY (rowid>?)"
 STALE = "message_expiry (queue_id=? AND expires_at>? AND expires_at<?)"
 HOT = searches_of(f"""
 queue counts: sqlite_autoindex_turnabout_queue_1 (name=?), PRIMARY KEY (queue_id=?)
 channel rows, channel change, receive served: PRIMARY KEY (queue_id=? AND name=?)
-held held, finish keep, finish drop, finish drop_held, finish keep_dead, finish move,
+held held, finish drop, finish drop_held, finish keep_dead, finish move,
   defer put_back, fail put_back, extend extend, release release, receive crash,
   queue count_done_if_same, receive lease, receive stale, receive crash_at_end, event note,
   dedup replace, finish block, cancel request, retry retry, endings unfinished: INTEGER PRIMARY KEY
-finish keep_held, finish keep_one_held: INTEGER PRIMARY KEY, INTEGER PRIMARY KEY
+finish keep, finish keep_held, finish keep_one_held: INTEGER PRIMARY KEY, INTEGER PRIMARY KEY
 receive timers: {DUE}, {DUE}, channel_timer (queue_id=? AND wake_at>? AND wake_at<?), {STALE}
 receive due: INTEGER PRIMARY KEY, message_timer (queue_id=? AND status=? AND at>?
 receive expired: {DUE}
@@ -44,7 +46,8 @@ receive hop: message_ready (queue_id=? AND channel>? AND channel<?),
 receive is_quiet: INTEGER PRIMARY KEY, PRIMARY KEY (queue_id=?), {DUE}, {DUE}, {STALE}
 receive next: INTEGER PRIMARY KEY, message_ready (queue_id=? AND channel>?),
   message_ready (queue_id=?)
-queue count_sent_if_plain: INTEGER PRIMARY KEY, PRIMARY KEY (queue_id=?)
+queue take_ids: INTEGER PRIMARY KEY
+queue take_ids_if_plain: INTEGER PRIMARY KEY, PRIMARY KEY (queue_id=?)
 receive first: message_ready (queue_id=? AND channel>? AND channel<?)
 receive has_others: message_ready (queue_id=? AND channel>?),
   message_ready (queue_id=? AND channel<?)
@@ -64,7 +67,8 @@ finish waiting: message_ready (queue_id=? AND channel=?),
   message_limited (queue_id=? AND channel=? AND status=?),
   message_scheduled (queue_id=? AND channel=?)
 endings ended: PRIMARY KEY (queue_id=? AND seq=?), history_id (id=? AND queue_id=?)
-redrive_step next: message_of_queue (queue_id=? AND rowid>?)
+redrive_step near: INTEGER PRIMARY KEY (rowid>? AND rowid<?), INTEGER PRIMARY KEY (rowid>?)
+redrive_step next: INTEGER PRIMARY KEY, {PLACES}
 schedule_list due: schedule_due (next_at<?), schedule_1 (name=?)
 schedule_fire is_unfinished: INTEGER PRIMARY KEY, queue_1 (name=?)
 maintain done_to: PRIMARY KEY (queue_id=? AND seq>?), PRIMARY KEY (queue_id=? AND seq>?)
@@ -81,8 +85,8 @@ maintain without_window: PRIMARY KEY (queue_id=? AND scope=? AND key=?)
 maintain ended_dedup: dedup_sweep (queue_id=? AND until_ms=? AND message_id>?), INTEGER PRIMARY KEY
 maintain redrives: redrive_running (queue_id=?)
 maintain idle: channel_idle (queue_id=? AND tat_us<?)
-stats of_namespace: queue_namespace (<expr>=? AND name>?), {LATER}, {LATER}, {LATER}, {DUE},
-  message_of_queue (queue_id=?)
+stats of_namespace: queue_namespace (<expr>=? AND name>?), {LATER}, {LATER}, {DUE},
+  INTEGER PRIMARY KEY, {ROWIDS}, message_ready (queue_id=?), message_limited (queue_id=?), {DUE}
 queue_list of_namespace: queue_namespace (<expr>=? AND name>?), INTEGER PRIMARY KEY
 redrive_list of_namespace: redrive_namespace (<expr>=?)
 schedule_list of_namespace: schedule_namespace (<expr>=? AND name>?)
@@ -90,7 +94,7 @@ queues_due by_timers: message_timer (queue_id>?), message_expiry (queue_id>?),
   message_timer (queue_id=? AND status=? AND at>? AND at<?), {STALE}, INTEGER PRIMARY KEY
 totals of_namespace: queue_namespace (<expr>=?), message_ready (queue_id=?), INTEGER PRIMARY KEY,
   message_limited (queue_id=?), {DUE}, {DUE}
-totals bytes: message_of_queue (queue_id=?)
+totals bytes, queue_delete messages, purge choose: INTEGER PRIMARY KEY, {PLACES}
 """)
 
 # Statements that people wait for, not receivers: they may sort what they show.

@@ -40,8 +40,8 @@ select printf('create view turnabout_%s as select * from "%w"', :table, :text);
 select exists (select 1 from sqlite_master where type = 'table' and name = :name);
 
 -- name: last_given
--- The highest id that was ever given out.
-select coalesce(max(seq), 0) from sqlite_sequence where name = 'turnabout_message';
+-- The highest id that any queue may have given out.
+select ids_taken from turnabout_clock where id = 1;
 
 -- name: last_event
 -- The number of the last event.

@@ -251,7 +251,8 @@ create unlogged table turnabout.ready (
     channel text collate "C" not null
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
-create index ready_line on turnabout.ready (queue_id, limited, channel, priority, id);
+create index ready_line on turnabout.ready (queue_id, limited, channel, priority, id)
+    with (deduplicate_items = off);  -- no two are alike: a look for such would be in vain
 create index ready_expiry on turnabout.ready (queue_id, expires_at) where expires_at is not null;
 
 create sequence turnabout.head_mark_number;

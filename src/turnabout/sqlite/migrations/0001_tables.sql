@@ -1,12 +1,14 @@
 -- The tables of the core: docs/design/scheduling.md and docs/design/life.md say what they mean.
 -- Times are milliseconds since 1970, unless a name ends in _us.
 
--- The latest time that the file has seen, in one row: no process goes on from an earlier one.
+-- The latest time that the file has seen, in one row: no process goes on from an earlier one. And
+-- how many ids of messages queues have taken, a block at a time.
 create table turnabout_clock (
   id integer primary key,
-  latest_ms integer not null
+  latest_ms integer not null,
+  ids_taken integer not null default 0
 ) strict;
-insert into turnabout_clock values (1, 0);
+insert into turnabout_clock (id, latest_ms) values (1, 0);
 
 -- A queue: settings, default policy, and counts of what was sent and how it ended.
 create table turnabout_queue (
@@ -50,6 +52,10 @@ create table turnabout_queue (
   max_size integer,
   weight integer,
   labels text,  -- as JSON; null: none
+  -- Ids of its messages: the last one given, and where its block of them ends. No id is used twice,
+  -- so a stale receipt stays stale.
+  last_id integer not null default 0,
+  ids_until integer not null default 0,
   sent integer not null default 0,
   done integer not null default 0,
   dead integer not null default 0,
@@ -89,7 +95,7 @@ end;
 -- due, when a lease runs out, when a held message of a FIFO queue may go; else 0. limited: it
 -- belongs to a channel with a row. The payload comes last, so that no other column is read past it.
 create table turnabout_message (
-  id integer primary key autoincrement,  -- no id is used twice: a stale receipt must stay stale
+  id integer primary key,
   queue_id integer not null,
   status integer not null,
   limited integer not null,
@@ -114,14 +120,16 @@ create table turnabout_message (
   payload blob not null
 ) strict;
 
--- The skip scan over channels without limits. (Every index ends with the id of itself: to name it
--- would store it twice.)
-create index turnabout_message_ready on turnabout_message (queue_id, channel, priority)
+-- The skip scan over channels without limits. (What its condition says is in it as well, so that it
+-- can be walked without a look at each message: SQLite checks the condition again.)
+create index turnabout_message_ready
+  on turnabout_message (queue_id, channel, priority, id, status, limited)
   where status = 0 and limited = 0;
 
 -- Heads of channels with a row.
 create index turnabout_message_limited
-  on turnabout_message (queue_id, channel, status, priority, id, at) where limited = 1;
+  on turnabout_message (queue_id, channel, status, priority, id, at, limited)
+  where limited = 1;
 
 -- What is due, which leases have run out, and what a FIFO queue holds back.
 create index turnabout_message_timer on turnabout_message (queue_id, status, at) where at > 0;
@@ -129,12 +137,21 @@ create index turnabout_message_timer on turnabout_message (queue_id, status, at)
 -- Scheduled messages of one channel, to count them when the channel gets a row.
 create index turnabout_message_scheduled on turnabout_message (queue_id, channel) where status = 1;
 
--- All messages of a queue in order of sending, to look at, purge and delete them.
-create index turnabout_message_of_queue on turnabout_message (queue_id);
-
 -- (Of leased ones, too: an index that names the status is looked at whenever that changes.)
 create index turnabout_message_expiry on turnabout_message (queue_id, expires_at)
   where expires_at is not null;
+
+-- All messages of a queue, by these indexes alone: one of its own would be a page more for each
+-- send and each ack.
+create view turnabout_place (queue_id, id) as
+select queue_id, id from turnabout_message indexed by turnabout_message_ready
+where status = 0 and limited = 0
+union all
+select queue_id, id from turnabout_message indexed by turnabout_message_limited
+where limited = 1
+union all
+select queue_id, id from turnabout_message indexed by turnabout_message_timer
+where at > 0 and limited = 0;
 
 -- What programs without the library have to send, until the next receive, maintenance or stats
 -- sends it. Only types are checked here. (No id of its own: an insert need not name the columns.)
@@ -160,20 +177,9 @@ create table turnabout_inbox_refused (
   id integer primary key,
   refused_at integer not null,
   reason text not null,
-  queue text not null,
-  payload any not null,
-  channel text,
-  priority integer,
-  delay_seconds real,
-  headers text,
-  content_type text,
-  ttl_seconds real,
-  dedup_key text,
-  dedup_mode text,
-  dedup_window_seconds real,
-  dedup_scope text,
-  due_at integer,
-  created_at any
+  queue text not null, payload any not null, channel text, priority integer, delay_seconds real,
+  headers text, content_type text, ttl_seconds real, dedup_key text, dedup_mode text,
+  dedup_window_seconds real, dedup_scope text, due_at integer, created_at any
 ) strict;
 
 -- A limited channel: its own policy (null: the queue's default holds), its counts, its bucket.

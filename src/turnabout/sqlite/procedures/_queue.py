@@ -19,6 +19,7 @@ _COUNTS = (
     "has_channels",
 )
 _REMEMBERED = 1_000
+_BLOCK = 1_000
 
 Queue = Mapping[str, Any]
 """A queue's row as it is now, and besides, whether it `has_channels` that are limited, whether it
@@ -75,6 +76,17 @@ def need(connection: Connection, name: str) -> Queue:
     if row is None:
         raise QueueNotFound(name)
     return row
+
+
+def take_ids(connection: Connection, queue: int, count: int) -> None:
+    """Count messages that are sent, whose ids end with the `last_id` of the queue from now on. The
+    next ids need no row but the queue's, which a send writes anyway; a new block of them does.
+    """
+    parameters = {"n": count, "queue": queue}
+    while not connection.execute(SQL["take_ids"], parameters).rowcount:
+        block = {"n": max(count, _BLOCK)}
+        (until,) = connection.execute(SQL["take_block"], block).fetchone()
+        connection.execute(SQL["use_block"], {**block, "until": until, "queue": queue})
 
 
 def unfinished(row: Queue | sqlite3.Row) -> int:

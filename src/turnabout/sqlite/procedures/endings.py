@@ -29,12 +29,11 @@ def endings(connection: Connection, verb: Endings, _now: int) -> tuple[Ending | 
     unfinished = {id_ for (id_,) in connection.execute(_ENDINGS["unfinished"], parameters)}
     rows = in_room(connection.execute(_ENDINGS["ended"], parameters), verb.room_bytes, "result")
     ended = {row["id"]: _ending(row) for row in rows}
-    last = connection.execute(_ENDINGS["last_id"]).fetchone()
-    last_id = 0 if last is None else last["seq"]
+    taken, last_id, until = connection.execute(_ENDINGS["taken"], parameters).fetchone()
     answers: list[Ending | None] = []
     room = verb.room_bytes
     for id_ in verb.ids:
-        if id_ in unfinished or id_ > last_id:
+        if id_ in unfinished or id_ > taken or last_id < id_ <= until:
             answers.append(None)
             continue
         ending = ended.get(id_) or Ending(id_, "unknown")

@@ -60,22 +60,14 @@ def peek(connection: Connection, verb: Peek, now: int) -> tuple[Peeked, ...]:
         "state": verb.state,
         "now": now,
         "most": verb.limit,
-        "window": 5_000 + 2 * verb.limit,
     }
-    by_id, by_timer = statements("peek")["near"], statements("peek").get(verb.state or "")
-
-    def is_full(rows: list[sqlite3.Row]) -> bool:
+    texts, rows = statements("peek"), list[sqlite3.Row]()
+    for text in (texts["near"], texts.get(verb.state or "", texts["all"])):  # near: as a rule
+        rows = in_room(connection.execute(text, asked), verb.room_bytes, "payload", "state")
         taken = sum(len(row["payload"]) + len(row["state"] or b"") for row in rows)
-        return len(rows) == verb.limit or (verb.room_bytes is not None and taken >= verb.room_bytes)
-
-    def found(text: str) -> list[sqlite3.Row]:
-        return in_room(connection.execute(text, asked), verb.room_bytes, "payload", "state")
-
-    if by_timer is None:
-        return tuple(_peeked(row, now) for row in found(statements("peek")["all"]))
-    # What is found by timers has to be sorted; and many stand close together.
-    rows = found(by_id)
-    return tuple(_peeked(row, now) for row in (rows if is_full(rows) else found(by_timer)))
+        if len(rows) == verb.limit or (verb.room_bytes is not None and taken >= verb.room_bytes):
+            break
+    return tuple(_peeked(row, now) for row in rows)
 
 
 def stats(connection: Connection, verb: Stats, now: int) -> tuple[QueueStats, ...]:

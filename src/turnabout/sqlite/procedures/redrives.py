@@ -103,8 +103,11 @@ class _RedriveWalk:
         parameters = {"queue": row["queue_id"], "after": self._last_id, "most": _LOOK_AT}
         if row["ids"] is not None:
             parameters["ids"] = row["ids"]
-        step = "next" if row["ids"] is None else "next_named"
-        found = self._connection.execute(_STEP[step], parameters).fetchall()
+        steps = ("near", "next") if row["ids"] is None else ("next_named",)
+        found: list[sqlite3.Row] = []
+        for step in steps:
+            if len(found) < _LOOK_AT:
+                found = self._connection.execute(_STEP[step], parameters).fetchall()
         for message in found:
             origin = None if message["origin"] is None else json.loads(message["origin"])
             if _is_meant(row, message, origin):

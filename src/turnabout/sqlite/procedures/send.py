@@ -59,18 +59,16 @@ def send(connection: Connection, verb: Send, now: int) -> SendOutcome:
         return refusal
 
     # 2. The messages, and what earlier ones get of them.
-    are_limited_alike = not limited or len(limited) == len(sizes)
-    if not messages:
-        ids: Sequence[int] = ()
-    elif are_limited_alike:
-        ids = _insert(connection, queue, limited, messages, now)
-    else:
-        ids = _insert_one_by_one(connection, queue, limited, messages, now)
+    ids: Sequence[int] = ()
+    if messages:
+        _queue.take_ids(connection, queue["id"], len(messages))
+        are_limited_alike = not limited or len(limited) == len(sizes)
+        insert = _insert if are_limited_alike else _insert_one_by_one
+        ids = insert(connection, queue, limited, messages, now)
     if plan is not None:
         plan.write(ids, [_values(message, queue, limited, now) for message in plan.replacing])
 
-    # 3. The counts, and the channels wake up.
-    connection.execute(_queue.SQL["count_sent"], {"n": len(messages), "queue": queue["id"]})
+    # 3. The channels wake up.
     changes = _channel.ChannelChanges()
     for channel in limited:
         changes.add(channel, size=sizes[channel])
@@ -107,8 +105,8 @@ def _send_plainly(connection: Connection, verb: Send, now: int) -> Sequence[int]
     queue, messages = _queue.known(connection, verb.queue), verb.messages
     if queue is None or not queue["is_plain"] or any(map(_dedup_key_of, messages)):
         return None
-    same = (len(messages), queue["id"], queue["version"])
-    if not connection.execute(_queue.SQL["count_sent_if_plain"], same).rowcount:
+    same = {"n": len(messages), "queue": queue["id"], "version": queue["version"]}
+    if not connection.execute(_queue.SQL["take_ids_if_plain"], same).rowcount:
         return None
     return _insert(connection, queue, _NONE, messages, now)
 
@@ -158,12 +156,14 @@ def _insert_one_by_one(
     """Return the ids. sqlite3 looks for an adapter of bytes, in a third of the time of an insert,
     but not of a bytearray.
     """
-    last = 0
+    last, back = 0, len(messages)
     for statement, part in _parts("insert", len(messages)):
         values: list[Any] = []
         for m in messages[part]:
-            values += (*_values(m, queue, limited, now), m.channel, bytearray(m.payload))
-        last = _last_id(connection.execute(statement, values))
+            back -= 1
+            values += _values(m, queue, limited, now)
+            values += (queue["id"], back, m.channel, bytearray(m.payload))
+        last = connection.execute(statement, values).lastrowid or 0
     return range(last - len(messages) + 1, last + 1)
 
 
@@ -173,23 +173,16 @@ def _insert_alike(
     """Insert messages with many equal values, which are bound once, and return their ids."""
     channel = messages[0].channel
     to_one = all(map(channel.__eq__, map(_channel_of, messages)))
-    last = 0
-    for statement, part in _parts("insert_to_one" if to_one else "insert_alike", len(messages)):
-        payloads = map(bytearray, map(_payload_of, messages[part]))
-        if to_one:
-            values = [*payloads, *shared, channel]
-        else:
-            pairs: list[Any] = [None, None] * (part.stop - part.start)
-            pairs[::2] = map(_channel_of, messages[part])
-            pairs[1::2] = payloads
-            values = [*pairs, *shared]
-        last = _last_id(connection.execute(statement, values))
+    last, count, width = 0, len(messages), 2 if to_one else 3
+    for statement, part in _parts("insert_to_one" if to_one else "insert_alike", count):
+        rows: list[Any] = [None] * (width * (part.stop - part.start))
+        rows[::width] = range(count - part.start - 1, count - part.stop - 1, -1)
+        if not to_one:
+            rows[1::width] = map(_channel_of, messages[part])
+        rows[width - 1 :: width] = map(bytearray, map(_payload_of, messages[part]))
+        rows += (*shared, shared[0], channel) if to_one else (*shared, shared[0])
+        last = connection.execute(statement, rows).lastrowid or 0
     return range(last - len(messages) + 1, last + 1)
-
-
-def _last_id(inserted: sqlite3.Cursor) -> int:
-    assert inserted.lastrowid is not None
-    return inserted.lastrowid
 
 
 @lru_cache
@@ -206,4 +199,5 @@ def _parts(step: str, count: int) -> Sequence[tuple[str, slice]]:
 
 def _with_rows(statement: str, size: int) -> str:
     """The statement with that many rows of values."""
-    return re.sub(r"values (\([?, ]+\))", lambda m: f"values {', '.join([m[1]] * size)}", statement)
+    row = r"values (\((?:[^()]|\([^()]*\))*\))"
+    return re.sub(row, lambda m: f"values {', '.join([m[1]] * size)}", statement)

@@ -264,7 +264,7 @@ def _ack_plainly(
             return False
         step, named = ("keep_one_held", ids[0]) if count == 1 else ("keep_held", str([*ids]))
         asked = {"queue": queue["id"], "attempt": attempts[0], "now": now, "ids": named}
-        kept = connection.execute(_finish.SQL[step], asked).rowcount
+        kept = connection.execute(_finish.SQL[step], {**asked, "outcome": "done"}).rowcount
         if kept < count:
             return _start_over(kept)
     held = among(_finish.SQL["drop_held"], (), ids, (queue["id"], attempts[0]))

@@ -18,6 +18,7 @@ cross join turnabout_history as history
   )
 order by asked.key;
 
--- name: last_id
--- The highest id that was ever given out.
-select seq from sqlite_sequence where name = 'turnabout_message';
+-- name: taken
+-- How many ids queues have taken, and those that this one has not given yet: after one, up to one.
+select ids_taken, last_id, ids_until from turnabout_clock as clock, turnabout_queue as queue
+where clock.id = 1 and queue.id = :queue;

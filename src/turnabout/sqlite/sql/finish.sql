@@ -1,33 +1,22 @@
 -- How a message ends: a row of history, or a move to the dead-letter queue.
 
--- name: keep
--- A row of history for each of these messages of the queue, in the order given. (`json_each` has a
--- column `id`, too: name the table. `or fail` as in send.sql.)
-insert or fail into turnabout_history (
-  queue_id, seq, id, channel, outcome, attempt, failures, crashes, sent_at, leased_at,
-  finished_at, error, note
-)
-select message.queue_id, :after + ended.key + 1, message.id, message.channel, :outcome,
-  message.attempt, message.failures, message.crashes, message.sent_at, message.leased_at,
-  :now, message.last_error, message.note
-from json_each(:ids) as ended
-cross join turnabout_message as message on message.id = ended.value and message.queue_id = :queue;
-
--- name: keep_held, keep_one_held
--- The same for those that are leased at this attempt, and not limited. They are done.
+-- name: keep, keep_held, keep_one_held
+-- A row of history for each of these messages of the queue, in the order given; for each that is
+-- leased at this attempt, and not limited. (`or fail` as in send.sql.)
 insert or fail into turnabout_history (
   queue_id, seq, id, channel, outcome, attempt, failures, crashes, sent_at, leased_at,
   finished_at, error, note
 )
 select message.queue_id, queue.done + queue.dead + queue.cancelled + ended.key + 1, message.id,
-  message.channel, 'done', message.attempt, message.failures, message.crashes, message.sent_at,
+  message.channel, :outcome, message.attempt, message.failures, message.crashes, message.sent_at,
   message.leased_at, :now, message.last_error, message.note
 from turnabout_queue as queue
-cross join json_each(:ids) as ended  -- only: keep_held
+cross join json_each(:ids) as ended  -- only: keep, keep_held
 cross join (select 0 as key, :ids as value) as ended  -- only: keep_one_held
 cross join turnabout_message as message
   on message.id = ended.value and message.queue_id = queue.id
-    and message.status = 2 and message.attempt = :attempt and message.limited = 0
+    and message.status = 2 and message.attempt = :attempt  -- only: keep_held, keep_one_held
+    and message.limited = 0  -- only: keep_held, keep_one_held
 where queue.id = :queue;
 
 -- name: keep_payloads
@@ -47,7 +36,7 @@ delete from turnabout_message where id in (?);
 
 -- name: drop_held
 -- The same for those that are leased at this attempt, and not limited. They are found by their ids:
--- `not indexed`, or SQLite takes a detour through `turnabout_message_of_queue`.
+-- `not indexed`, or SQLite takes a detour through `turnabout_message_timer`.
 delete from turnabout_message not indexed
 where id in (?) and queue_id = ? and status = 2 and attempt = ? and limited = 0;
 

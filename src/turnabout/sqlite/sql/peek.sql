@@ -1,14 +1,15 @@
 -- Peek: unfinished messages by id. A message is scheduled while its time is to come: `at` is 0
 -- unless it waits or is leased.
 
--- name: all, near
--- Messages in order of sending; the same among the next messages in any state.
-select * from turnabout_message
-where queue_id = :queue and id > :after
-  and id <= ifnull((  -- only: near
-    select id from turnabout_message where queue_id = :queue and id > :after  -- only: near
-    order by id limit 1 offset :window  -- only: near
+-- name: near, all
+-- Messages in order of sending: among the next ones of all queues; among all of this queue.
+select * from turnabout_message not indexed
+where queue_id = :queue
+  and id > :after and id <= ifnull((  -- only: near
+    select id from turnabout_message  -- only: near
+    where id > :after order by id limit 1 offset :most + 5000  -- only: near
   ), 9223372036854775807)  -- only: near
+  and id in (select id from turnabout_place where queue_id = :queue and id > :after)  -- only: all
   and (:channel is null or channel = :channel)
   and (:state is null or :state =
        case when status = 2 then 'leased' when at > :now then 'scheduled' else 'ready' end)

@@ -69,31 +69,33 @@ update turnabout_queue set dead_letter_id = :dead_letter_id where id = :id;
 select dead_letter_id from turnabout_queue where id = :id;
 
 -- name: count_sent
--- More messages were sent to the queue, or moved into it.
+-- More messages were moved into the queue.
 update turnabout_queue set sent = sent + :n where id = :queue;
 
--- name: count_sent_if_plain
--- The same, if the queue's settings are of this version, and no channel of it is limited.
-update turnabout_queue set sent = sent + ?
-where id = ? and version = ?
-  and not exists (select 1 from turnabout_channel where queue_id = turnabout_queue.id);
+-- name: take_ids, take_ids_if_plain
+-- More messages were sent, and get the next ids of the queue's block, if it has as many left. For a
+-- plain send, only if the queue's settings are of this version, and no channel of it is limited.
+update turnabout_queue set sent = sent + :n, last_id = last_id + :n
+where id = :queue and last_id + :n <= ids_until
+  and version = :version and not exists (  -- only: take_ids_if_plain
+    select 1 from turnabout_channel where queue_id = turnabout_queue.id)  -- only: take_ids_if_plain
+;
+
+-- name: take_block, use_block
+-- Another block of ids, of all that were never taken; and the queue goes on with that.
+update turnabout_clock set ids_taken = ids_taken + :n  -- only: take_block
+where id = 1 returning ids_taken;  -- only: take_block
+update turnabout_queue set last_id = :until - :n, ids_until = :until  -- only: use_block
+where id = :queue;  -- only: use_block
 
 -- name: count_done_if_same
 -- More messages have ended as done, if the queue's settings are of this version.
 update turnabout_queue set done = done + ? where id = ? and version = ?;
 
--- name: count_done
--- More messages have ended as done.
-update turnabout_queue set done = done + :n where id = :queue;
-
--- name: count_dead
--- More messages have ended as dead.
-update turnabout_queue set dead = dead + :n where id = :queue;
-
--- name: count_cancelled
--- More messages have ended as cancelled.
-update turnabout_queue set cancelled = cancelled + :n where id = :queue;
-
--- name: count_expired
--- More messages have ended as expired: `cancelled` counts them, too.
-update turnabout_queue set cancelled = cancelled + :n, expired = expired + :n where id = :queue;
+-- name: count_done, count_dead, count_cancelled, count_expired
+-- More messages have ended so. `cancelled` counts the expired ones, too.
+update turnabout_queue set done = done + :n where id = :queue;  -- only: count_done
+update turnabout_queue set dead = dead + :n where id = :queue;  -- only: count_dead
+update turnabout_queue set cancelled = cancelled + :n where id = :queue;  -- only: count_cancelled
+update turnabout_queue set cancelled = cancelled + :n,  -- only: count_expired
+  expired = expired + :n where id = :queue;  -- only: count_expired

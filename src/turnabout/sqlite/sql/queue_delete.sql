@@ -6,27 +6,19 @@ select name from turnabout_queue where dead_letter_id = :queue and id <> :queue 
 
 -- name: messages
 -- Its messages.
-delete from turnabout_message where queue_id = :queue;
-
--- name: channels
--- Its channels.
-delete from turnabout_channel where queue_id = :queue;
+delete from turnabout_message
+where id in (select id from turnabout_place where queue_id = :queue);
 
 -- name: last
 -- The place of the last row of its history.
 select max(seq) from turnabout_history where queue_id = :queue;
 
--- name: history
--- Its history.
-delete from turnabout_history where queue_id = :queue;
-
--- name: dedup
--- Its dedup entries.
-delete from turnabout_dedup where queue_id = :queue;
-
--- name: events
--- Its events.
-delete from turnabout_event where queue_id = :queue;
+-- name: channels, history, dedup, events
+-- Its channels, its history, its dedup entries, its events.
+delete from turnabout_channel where queue_id = :queue;  -- only: channels
+delete from turnabout_history where queue_id = :queue;  -- only: history
+delete from turnabout_dedup where queue_id = :queue;  -- only: dedup
+delete from turnabout_event where queue_id = :queue;  -- only: events
 
 -- name: redrives
 -- Redrives out of it have nothing left to do; their rows stay as a record.

@@ -48,14 +48,11 @@ where queue_id = :queue and status = 2 and at > 0 and at <= :now
 order by at, id
 limit :most;
 
--- name: crash
--- Their messages are charged with a crash and are ready again.
-update turnabout_message set status = 0, at = 0, crashes = crashes + 1
+-- name: crash, crash_at_end
+-- Their messages are charged with a crash and are ready again, or end now.
+update turnabout_message set crashes = crashes + 1
+  , status = 0, at = 0  -- only: crash
 where id in (select value from json_each(:ids));
-
--- name: crash_at_end
--- The same for messages that end now instead of coming back.
-update turnabout_message set crashes = crashes + 1 where id in (select value from json_each(:ids));
 
 -- name: stale
 -- Those of these messages that have waited too long.
@@ -107,14 +104,20 @@ cross join turnabout_message on id in (
 )
 limit :most;
 
--- name: first
--- As `hop` of one message, without its tables for hopping, which take half of the time.
+-- name: first, heads, shard_heads
+-- The first message of channels, as `hop` of one finds it, without its tables for hopping, which
+-- take half of the time. The first messages of one channel, but for those that are known; of its
+-- messages without a channel a shard takes its share by their ids.
 select id, attempt + 1, channel, priority, payload, content_type, headers, state, failures, crashes,
   sent_at, origin
 from turnabout_message
-where queue_id = :queue and status = 0 and limited = 0 and channel >= :first and channel < :until
+where queue_id = :queue and status = 0 and limited = 0
+  and channel >= :first and channel < :until  -- only: first
+  and channel = :channel  -- only: heads, shard_heads
+  and id % :shards = :shard  -- only: shard_heads
 order by channel, priority, id
-limit 1;
+limit 1;  -- only: first
+limit :most offset :known;  -- only: heads, shard_heads
 
 -- name: next
 -- The first message after a channel, or else of all: a `first` for the whole circle of names.
@@ -135,17 +138,6 @@ where id = coalesce(
     limit 1
   )
 );
-
--- name: heads, shard_heads
--- The first messages of a channel without limits, but for those that are known. In a shard of
--- messages without a channel: these are shared out by their ids.
-select id, attempt + 1, channel, priority, payload, content_type, headers, state, failures, crashes,
-  sent_at, origin
-from turnabout_message
-where queue_id = :queue and status = 0 and limited = 0 and channel = :channel
-  and id % :shards = :shard  -- only: shard_heads
-order by priority, id
-limit :most offset :known;
 
 -- name: has_others
 -- Whether any other channel has messages that no limit holds.

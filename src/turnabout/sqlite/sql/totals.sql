@@ -34,5 +34,4 @@ order by name;
 -- Of the payloads of a queue's unfinished messages. (A length is in the head of a row: no payload
 -- is read.)
 select coalesce(sum(length(payload)), 0) from turnabout_message
-  indexed by turnabout_message_of_queue
-where queue_id = :queue;
+where id in (select id from turnabout_place where queue_id = :queue);

@@ -75,6 +75,6 @@ select
   message.content_type,
   message.headers
 from turnabout_queue as queue
-cross join turnabout_message as message indexed by turnabout_message_of_queue
-  on message.queue_id = queue.id
+cross join turnabout_message as message
+  on message.id in (select id from turnabout_place where queue_id = queue.id)
 where exists (select 1 from turnabout_queue as source where source.dead_letter_id = queue.id);
