@@ -38,10 +38,10 @@ SETTINGS: Final = b"""
 select set_config('plan_cache_mode', 'force_generic_plan', false),
     set_config('enable_seqscan', 'off', false), set_config('jit', 'off', false)
 from (select) t
-where pg_backend_pid() = $1::int
-    and has_table_privilege('turnabout.queue', 'select')
+where pg_backend_pid() = $1::int and has_table_privilege('turnabout.queue', 'select')
     and has_table_privilege('turnabout.channel', 'select')
     and has_table_privilege('turnabout.message', 'select, insert, update, delete')
+    and has_sequence_privilege('turnabout.message_id_seq', 'usage')
     and has_table_privilege('turnabout.ready', 'select, insert, update, delete')
     and has_table_privilege('turnabout.lease', 'select, insert, update, delete')
     and has_table_privilege('turnabout.tally', 'insert')

@@ -9,7 +9,7 @@ with facts as materialized (
         and (select 1 from turnabout.channel c where c.queue_id = q.id limit 1) is null
 ),
 put as (
-    {{put rows = (
+    {{put id = nextval('turnabout.message_id_seq'); rows = (
         select f.id as queue_id, $channel::text as channel, $priority::smallint as priority, f.now,
             null::bigint as delay, coalesce($ttl::bigint, f.ttl_ms) as ttl,
             $payload::bytea as payload, $type::text as content_type, $header::text as headers

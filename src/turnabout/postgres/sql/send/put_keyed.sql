@@ -62,7 +62,7 @@ begin
             end if;
             replaced := replaced || (v_one.nr - 1)::int;
         else
-            {{put rows = (
+            {{put id = nextval('turnabout.message_id_seq'); rows = (
                 select queue.id as queue_id, v_one.channel, v_one.priority, now_ms as now,
                     v_one.delay, v_one.ttl, v_one.payload, v_one.content_type, v_one.headers
             )}}

@@ -40,7 +40,6 @@ declare
     v_events boolean;
     v_now bigint := coalesce(send.now_ms, turnabout.clock_ms());
     v_rows boolean;
-    v_plain boolean;
 begin
     -- 0. This may write to the queue as it is read here (see settle_changes). Where the snapshot is
     --    older, the queue must not have been deleted since.
@@ -100,34 +99,28 @@ begin
         end if;
     end if;
 
-    -- 2. Insert, in the order given: ids grow in that order. Where nothing is limited or due later,
-    --    they have their places by the same statement.
-    v_plain := not v_rows and send.delays is null and v_delay_ms = 0;
-    with put as (
-        {{put rows = (
-            select v_queue_id as queue_id, coalesce(u.channel, '') as channel,
-                coalesce(u.priority, 0::smallint) as priority, v_now as now,
-                coalesce(u.delay, v_delay_ms) as delay, coalesce(u.ttl, v_ttl_ms) as ttl,
-                u.payload, coalesce(u.content_type, send.content_type) as content_type, u.headers,
-                u.nr
-            from unnest(
-                send.payloads, send.channels, send.priorities, send.delays, send.header_texts,
-                send.content_types, send.ttls
-            ) with ordinality u (
-                payload, channel, priority, delay, headers, content_type, ttl, nr
-            )
-        )}}
-        order by m.nr
-        returning message.id, message.channel, message.priority, message.expires_at
-    ),
-    ready as (
+    -- 2. Insert, with ids that grow in the order given: they are taken first, so that no payload is
+    --    sorted or handed back. Where nothing is limited or due later, places need no other look.
+    ids := array(
+        select nextval('turnabout.message_id_seq')
+        from generate_series(1, cardinality(send.payloads))
+    );
+    {{put id = m.id; rows = (
+        select u.id, v_queue_id as queue_id, coalesce(u.channel, '') as channel,
+            coalesce(u.priority, 0::smallint) as priority, v_now as now,
+            coalesce(u.delay, v_delay_ms) as delay, coalesce(u.ttl, v_ttl_ms) as ttl,
+            u.payload, coalesce(u.content_type, send.content_type) as content_type, u.headers
+        from unnest(
+            ids, send.payloads, send.channels, send.priorities, send.delays, send.header_texts,
+            send.content_types, send.ttls
+        ) u (id, payload, channel, priority, delay, headers, content_type, ttl)
+    )}};
+    if not v_rows and send.delays is null and v_delay_ms = 0 then
         insert into turnabout.ready (id, expires_at, queue_id, priority, limited, channel)
-        select put.id, put.expires_at, v_queue_id, put.priority, false, put.channel
-        from put
-        where v_plain
-    )
-    select array_agg(put.id order by put.id) into ids from put;
-    if not v_plain then
+        select u.id, v_now + coalesce(u.ttl, v_ttl_ms), v_queue_id,
+            coalesce(u.priority, 0::smallint), false, coalesce(u.channel, '')
+        from unnest(ids, send.channels, send.priorities, send.ttls) u (id, channel, priority, ttl);
+    else
         select q.* into v_queue from turnabout.queue q where q.id = v_queue_id;
         perform turnabout.give_places(v_queue, ids, v_now);
     end if;
