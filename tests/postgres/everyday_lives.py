@@ -83,9 +83,13 @@ class Looking(everyday.Shortcuts):
 
 
 class Lined(Always):
-    """Batches are taken from one channel, if it is the only one."""
+    """All are taken from one channel, if it is the only one, as one by one behind a head mark."""
 
     take = everyday.LINE
+
+    def everyday(self, statements: Any, verb: Any, now: Any, *, looks: bool = False) -> Any:
+        statements = [one for one in statements if one.form is None or one.form[1]]
+        return super().everyday(statements, verb, now, looks=looks)
 
 
 class Hurried(Always):

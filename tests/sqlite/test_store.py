@@ -20,22 +20,10 @@ from turnabout.sqlite.doctor import findings
 from turnabout.sqlite.install import status
 from turnabout.sqlite.store import SqliteStore
 from turnabout.words.entities import Receipt
-from turnabout.words.errors import (
-    Forbidden,
-    StorageFull,
-    UsageError,
-    WrongVersion,
-)
+from turnabout.words.errors import Forbidden, StorageFull, UsageError, WrongVersion
 from turnabout.words.outcomes import Acked, Sent
 from turnabout.words.policy import QueueSettings
-from turnabout.words.verbs import (
-    Ack,
-    Peek,
-    Purge,
-    QueueCreate,
-    Receive,
-    Stats,
-)
+from turnabout.words.verbs import Ack, Peek, Purge, QueueCreate, Receive, Stats
 
 # --- URLs ---
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from turnabout.postgres.call import Call, Now, Rows, call, each, in_room
@@ -73,16 +73,14 @@ def _one(verb: v.Receive, now: Now) -> Mapping[str, Any] | None:
 _LOOK = everyday("look", _looked_for)
 
 
-def _next(take: str = "") -> Callable[[v.Receive, Now], Mapping[str, Any] | None]:
-    """One by one it is the statement without a `take`; where that meets head marks, the walk."""
+def _next(singles: Collection[bool]) -> Callable[[v.Receive, Now], Mapping[str, Any] | None]:
+    """`singles`: whether for messages one by one, for several, or for both."""
 
     def values(verb: v.Receive, now: Now) -> Mapping[str, Any] | None:
-        acks = verb.acks
-        if not acks or not verb.max_messages:
+        acks, most = verb.acks, verb.max_messages
+        if not acks or not most or verb.results or verb.shard is not None:
             return None
-        if verb.results or verb.shard is not None:
-            return None
-        if take not in ("", IN_TURN) if len(acks) == verb.max_messages == 1 else not take:
+        if (len(acks) == most == 1) not in singles:
             return None
         of = lease_of_many if len(acks) > 1 else lease_of_one
         lease = of(verb.queue, acks, now)
@@ -90,10 +88,18 @@ def _next(take: str = "") -> Callable[[v.Receive, Now], Mapping[str, Any] | None
             return None
         if len(acks) == 1:
             lease["ids"] = f"{{{lease['id']}}}"
-        most = {"most": verb.max_messages, "lease_ms": verb.lease_ms}
-        return {**lease, **most, "channel": verb.turn.channel}
+        return {**lease, "most": most, "lease_ms": verb.lease_ms, "channel": verb.turn.channel}
 
     return values
+
+
+_NEXT: tuple[tuple[str, Collection[bool], str, Mapping[str, str]], ...] = (
+    ("next", (True,), "", {}),
+    ("next", (True,), LINE, {"take_one": LINE}),  # follows head marks; the first one does not
+    ("next_many", (True, False), IN_TURN, {}),
+    ("next_many", (False,), LINE, {"take": LINE}),
+    ("next_many", (False,), EACH, {"take": EACH}),
+)
 
 
 def _receive_answer(verb: v.Receive, rows: Rows) -> Received:
@@ -148,11 +154,10 @@ CALLS: dict[type[Any], Call] = {
                 limits="none_awake",
                 open="open_without_policy",
             ),
-            *[everyday("next", _next(), _LOOK, (keeps, "")) for keeps in (False, True)],
             *[
-                everyday("next_many", _next(take), _LOOK, (keeps, take), take=take)
+                everyday(name, _next(singles), _LOOK, (keeps, way), **parts)
+                for name, singles, way, parts in _NEXT
                 for keeps in (False, True)
-                for take in (IN_TURN, LINE, EACH)
             ],
         ),
     ),

@@ -53,14 +53,8 @@ _OF_QUEUE: dict[str | None, BlockedBy | None] = {
 def peek(connection: Connection, verb: Peek, now: int) -> tuple[Peeked, ...]:
     """Messages as they are, by id."""
     queue = _queue.need(connection, verb.queue)
-    asked = {
-        "queue": queue["id"],
-        "after": verb.after_id,
-        "channel": verb.channel,
-        "state": verb.state,
-        "now": now,
-        "most": verb.limit,
-    }
+    asked: dict[str, Any] = {"channel": verb.channel, "state": verb.state, "now": now}
+    asked |= {"queue": queue["id"], "after": verb.after_id, "most": verb.limit}
     texts, rows = statements("peek"), list[sqlite3.Row]()
     for text in (texts["near"], texts.get(verb.state or "", texts["all"])):  # near: as a rule
         rows = in_room(connection.execute(text, asked), verb.room_bytes, "payload", "state")
