@@ -55,8 +55,8 @@ def peek(connection: Connection, verb: Peek, now: int) -> tuple[Peeked, ...]:
     queue = _queue.need(connection, verb.queue)
     asked: dict[str, Any] = {"channel": verb.channel, "state": verb.state, "now": now}
     asked |= {"queue": queue["id"], "after": verb.after_id, "most": verb.limit}
-    texts, rows = statements("peek"), list[sqlite3.Row]()
-    for text in (texts["near"], texts.get(verb.state or "", texts["all"])):  # near: as a rule
+    texts, rows = statements("peek"), list[sqlite3.Row]()  # commonly they stand close together
+    for text in (texts["near"], texts.get(verb.state or "", texts["all"])):
         rows = in_room(connection.execute(text, asked), verb.room_bytes, "payload", "state")
         taken = sum(len(row["payload"]) + len(row["state"] or b"") for row in rows)
         if len(rows) == verb.limit or (verb.room_bytes is not None and taken >= verb.room_bytes):

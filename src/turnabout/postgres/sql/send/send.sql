@@ -100,7 +100,7 @@ begin
     end if;
 
     -- 2. Insert, with ids that grow in the order given: they are taken first, so that no payload is
-    --    sorted or handed back. Where nothing is limited or due later, places need no other look.
+    --    sorted or handed back. If nothing is limited or due later, they also make the places.
     ids := array(
         select nextval('turnabout.message_id_seq')
         from generate_series(1, cardinality(send.payloads))
