@@ -2,15 +2,7 @@
 
 import pytest
 
-from tests.conformance.steps import (
-    counts,
-    is_empty,
-    maintained,
-    one,
-    one_by_one,
-    sent,
-    texts,
-)
+from tests.conformance.steps import counts, is_empty, maintained, one, one_by_one, sent, texts
 from tests.pipeline.steps import many
 from turnabout import ChannelFull, Policy, message
 from turnabout.pipeline import verbs as p

@@ -13,6 +13,7 @@ from tests.support.doors import Clock
 from turnabout import LeaseLost, Policy, Rate, Receipt, Sent
 from turnabout.postgres import everyday
 from turnabout.postgres._sync.store import PostgresStore
+from turnabout.postgres.calls import CALLS
 from turnabout.words import verbs as v
 from turnabout.words.entities import FIRST_TURN, Turn
 from turnabout.words.value import replace
@@ -83,12 +84,13 @@ class Looking(everyday.Shortcuts):
 
 
 class Lined(Always):
-    """All are taken from one channel, if it is the only one, as one by one behind a head mark."""
+    """Batches come from the only channel, if there is one; one by one as behind head marks."""
 
     take = everyday.LINE
+    usual = tuple(CALLS[v.Receive].everyday[nr].sql for nr in (0, 4, 5))
 
     def everyday(self, statements: Any, verb: Any, now: Any, *, looks: bool = False) -> Any:
-        statements = [one for one in statements if one.form is None or one.form[1]]
+        statements = [one for one in statements if one.sql not in self.usual]
         return super().everyday(statements, verb, now, looks=looks)
 
 
@@ -104,7 +106,7 @@ class Beside(Always):
 
     def everyday(self, statements: Any, verb: Any, now: Any, *, looks: bool = False) -> Any:
         if isinstance(verb, v.Receive) and statements[0].look is not None:
-            statements = statements[2:3]
+            statements = statements[3:4]
         return super().everyday(statements, verb, now, looks=looks)
 
 

@@ -48,13 +48,13 @@ __all__ = ["migrated_url"]
 EVERYDAY = {
     "send": CALLS[v.Send].everyday[0],
     "receive": CALLS[v.Receive].everyday[0],
-    "receive_many": CALLS[v.Receive].everyday[1],
-    "receive_beside": CALLS[v.Receive].everyday[2],
-    "next": CALLS[v.Receive].everyday[3],
-    "next_kept": CALLS[v.Receive].everyday[4],
-    "next_many": CALLS[v.Receive].everyday[7],
-    "next_of_line": CALLS[v.Receive].everyday[9],
-    "next_of_each": CALLS[v.Receive].everyday[11],
+    "receive_many": CALLS[v.Receive].everyday[2],
+    "receive_beside": CALLS[v.Receive].everyday[3],
+    "next": CALLS[v.Receive].everyday[4],
+    "next_kept": CALLS[v.Receive].everyday[5],
+    "next_many": CALLS[v.Receive].everyday[8],
+    "next_of_line": CALLS[v.Receive].everyday[10],
+    "next_of_each": CALLS[v.Receive].everyday[12],
     "ack": CALLS[v.Ack].everyday[0],
     "ack_kept": CALLS[v.Ack].everyday[1],
     "ack_many": CALLS[v.Ack].everyday[2],
@@ -166,12 +166,13 @@ def next_in_each_form(mq: turnabout.Turnabout, url: str, kept: int) -> None:
     queue.send_many([turnabout.message(b"x") for _ in range(8)])
     for most in (2, 2, 1, 1):
         queue.ack(queue.receive(most))
-    queue.send_many([turnabout.message(b"x") for _ in range(9)])
-    with psycopg.connect(url) as db:  # the quick one finds nothing behind a head mark, twice
-        mark = (
-            f"select {schema()}.insert_head_mark(q.id, '', 0::smallint, 1) from turnabout.queue q"
-        )
-        db.execute(f"{mark} where q.name = %s".encode(), (queue.name,))
+    queue.send_many([turnabout.message(b"x") for _ in range(12)])
+    with psycopg.connect(url) as db:  # the quick ones find nothing behind a head mark, twice
+        mark = f"select {schema()}.insert_head_mark(q.id, '', 0::smallint, 1)"
+        mark += " from turnabout.queue q where q.name = %s"
+        db.execute(mark.encode(), (queue.name,))
+    for _ in range(3):
+        queue.ack(queue.receive(1))
     batch = queue.receive(1)
     for _ in range(6):
         batch = queue.receive(1, acks=batch)

@@ -14,7 +14,7 @@ from turnabout.postgres.calls.settling import (
     receipt_arrays,
     result_arrays,
 )
-from turnabout.postgres.everyday import EACH, IN_TURN, LINE, everyday
+from turnabout.postgres.everyday import BEHIND_MARK, EACH, IN_TURN, LINE, everyday
 from turnabout.words import verbs as v
 from turnabout.words.entities import (
     NO_HEADERS,
@@ -95,7 +95,7 @@ def _next(singles: Collection[bool]) -> Callable[[v.Receive, Now], Mapping[str, 
 
 _NEXT: tuple[tuple[str, Collection[bool], str, Mapping[str, str]], ...] = (
     ("next", (True,), "", {}),
-    ("next", (True,), LINE, {"take_one": LINE}),  # follows head marks; the first one does not
+    ("next", (True,), "", {"take_one": BEHIND_MARK}),
     ("next_many", (True, False), IN_TURN, {}),
     ("next_many", (False,), LINE, {"take": LINE}),
     ("next_many", (False,), EACH, {"take": EACH}),
@@ -146,14 +146,9 @@ CALLS: dict[type[Any], Call] = {
         without_timers=f"select * from turnabout.receive({_RECEIVE}, check_due => false)",
         everyday=(
             everyday("receive", _one, _LOOK),
+            everyday("receive", _one, _LOOK, take_one=BEHIND_MARK),
             everyday("receive_many", _some, _LOOK),
-            everyday(
-                "receive_many",
-                _some,
-                _LOOK,
-                limits="none_awake",
-                open="open_without_policy",
-            ),
+            everyday("receive_many", _some, _LOOK, limits="none_awake", open="open_without_policy"),
             *[
                 everyday(name, _next(singles), _LOOK, (keeps, way), **parts)
                 for name, singles, way, parts in _NEXT

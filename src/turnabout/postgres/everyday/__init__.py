@@ -149,6 +149,9 @@ WAITERS: Final = _text("waiters").encode()
 LINE, EACH, IN_TURN = "take_line", "take_one_each", "take_in_turn"
 """Ways to take a batch: from the only channel with messages, one from each, or by turns."""
 
+BEHIND_MARK: Final = "take_behind_mark"
+"""The way to take one message where the usual one meets a head mark."""
+
 
 def _distance(form: Form | None, wanted: Form) -> tuple[bool, bool]:
     return (

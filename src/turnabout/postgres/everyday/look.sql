@@ -28,22 +28,9 @@ where (
         select 1 from turnabout.recent_change c where c.queue = $queue::text limit 1
     ) is null and coalesce((
         select turnabout.line_walked() <= b.walked + 160
-        from (
-            select first.*
-            from (values (coalesce($channel::text || chr(1), chr(1114111))), ('')) lap (place)
-            cross join lateral (
-                {{entry
-                    what = r.channel, r.priority,
-                        case when r.id < 0 then r.at else r.id end as since;
-                    queue = b.id;
-                    after = >= lap.place collate "C"}}
-            ) first
-            limit 1
-        ) next
+        from ({{next_place queue = b.id}}) next
         cross join lateral (
-            select e.id from turnabout.ready e
-            where e.queue_id = b.id and not e.limited and e.channel = next.channel
-                and (e.priority, e.id) >= (next.priority, next.since) and e.id + 0 > 0
+            {{line_from what = e.id; queue = b.id; name = next.channel; place = next}}
             order by e.priority, e.id
             limit 1
         ) head

@@ -36,9 +36,7 @@ share (given) as materialized (
         from (
             select from hop h
             where h.nr > 0 and (not h.is_mark or (
-                select 1 from turnabout.ready e
-                where e.queue_id = f.id and not e.limited and e.channel = h.channel
-                    and (e.priority, e.id) >= (h.priority, h.since) and e.id + 0 > 0 limit 1
+                {{line_from what = 1; queue = f.id; name = h.channel; place = h}} limit 1
             ) is not null)
             limit ($most + f.quantum - 1) / f.quantum
         ) first
@@ -54,10 +52,11 @@ gone as (
             select h.channel, h.priority, h.since, 1 from hop h where h.nr > 0
         ) place
         cross join lateral (
-            select e.ctid from turnabout.ready e
-            where e.queue_id = (select f.id from facts f) and not e.limited
-                and e.channel = place.channel
-                and (e.priority, e.id) >= (place.priority, place.since) and e.id + 0 > 0
+            {{line_from
+                what = e.ctid;
+                queue = (select f.id from facts f);
+                name = place.channel;
+                place = place}}
                 and (e.expires_at is null or e.expires_at > (select f.now from facts f))
             order by e.priority, e.id
             offset (select s.given from share s) * place.again

@@ -18,10 +18,8 @@ gone as (
         select place.ctid
         from head h
         cross join lateral (
-            select e.ctid from turnabout.ready e
-            where e.queue_id = h.queue_id and not e.limited
-                and e.channel = $channel::text collate "C"
-                and (e.priority, e.id) >= (h.priority, h.since) and e.id + 0 > 0
+            {{line_from
+                what = e.ctid; queue = h.queue_id; name = $channel::text collate "C"; place = h}}
                 and (e.expires_at is null or e.expires_at > h.now)
             order by e.priority, e.id
             limit $most::int

@@ -24,15 +24,7 @@ begin
     cross join lateral (
         select case when w.at > now_ms then 'scheduled' else 'ready' end as state,
             null::int as attempt, w.at, null::bigint as leased_at
-        from (
-            (select r.at from turnabout.ready r
-            where r.queue_id = m.queue_id and r.limited = any ('{false,true}')
-                and r.channel = m.channel and r.priority = m.priority and r.id = m.id
-            limit 1)
-            union all
-            (select s.at from turnabout.scheduled s
-            where s.queue_id = m.queue_id and s.at = m.at and s.id = m.id)
-        ) w
+        from ({{waiting m = m}}) w
         union all
         select 'leased', l.attempt, l.until, l.leased_at
         where l.id is not null

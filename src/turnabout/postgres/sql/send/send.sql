@@ -110,16 +110,21 @@ begin
             coalesce(u.priority, 0::smallint) as priority, v_now as now,
             coalesce(u.delay, v_delay_ms) as delay, coalesce(u.ttl, v_ttl_ms) as ttl,
             u.payload, coalesce(u.content_type, send.content_type) as content_type, u.headers
-        from unnest(
-            ids, send.payloads, send.channels, send.priorities, send.delays, send.header_texts,
-            send.content_types, send.ttls
-        ) u (id, payload, channel, priority, delay, headers, content_type, ttl)
+        from (
+            select unnest(ids) as id, unnest(send.payloads) as payload,
+                unnest(send.channels) as channel, unnest(send.priorities) as priority,
+                unnest(send.delays) as delay, unnest(send.header_texts) as headers,
+                unnest(send.content_types) as content_type, unnest(send.ttls) as ttl
+        ) u
     )}};
     if not v_rows and send.delays is null and v_delay_ms = 0 then
         insert into turnabout.ready (id, expires_at, queue_id, priority, limited, channel)
         select u.id, v_now + coalesce(u.ttl, v_ttl_ms), v_queue_id,
             coalesce(u.priority, 0::smallint), false, coalesce(u.channel, '')
-        from unnest(ids, send.channels, send.priorities, send.ttls) u (id, channel, priority, ttl);
+        from (
+            select unnest(ids) as id, unnest(send.channels) as channel,
+                unnest(send.priorities) as priority, unnest(send.ttls) as ttl
+        ) u;
     else
         select q.* into v_queue from turnabout.queue q where q.id = v_queue_id;
         perform turnabout.give_places(v_queue, ids, v_now);

@@ -9,15 +9,7 @@ begin
             select m.id, m.attempt + 1
             from unnest(ids) o (id)
             join turnabout.message m on m.id = o.id
-            where not exists (
-                    select from turnabout.ready r
-                    where r.queue_id = m.queue_id and r.limited = any ('{false,true}')
-                        and r.channel = m.channel and r.priority = m.priority and r.id = m.id
-                )
-                and not exists (
-                    select from turnabout.scheduled s
-                    where s.queue_id = m.queue_id and s.at = m.at and s.id = m.id
-                )
+            where not exists ({{waiting m = m}})
             except
             select t.id, t.attempt
             from turnabout.lease l
