@@ -83,25 +83,32 @@ class Sides:
         frame.write.format("turnabout").options(url=self.url, queue="sent").mode("append").save()
 
     def copied(self) -> None:
-        """Copy into a stage by each task, and move that with a note in one transaction."""
+        """Copy into a stage by each task, and move that with a note in one transaction: what the
+        tasks have copied that Spark counts, as it may run a task twice.
+        """
         stage, url = f"stage_{uuid.uuid4().hex[:8]}", self.url
         with psycopg.connect(url, autocommit=True) as connection:
-            connection.execute(f"create unlogged table {stage} (value bytea, channel text)")
+            columns = "attempt bigint, value bytea, channel text"
+            connection.execute(f"create unlogged table {stage} ({columns})")
 
-        def copy(rows: Iterable[Any]) -> None:
+        def copy(rows: Iterable[Any]) -> Iterable[int]:
+            from pyspark import TaskContext
+
+            attempt = TaskContext.get().taskAttemptId()
             with (
                 psycopg.connect(url) as connection,
-                connection.cursor().copy(f"copy {stage} (value, channel) from stdin") as out,
+                connection.cursor().copy(f"copy {stage} from stdin") as out,
             ):
                 for row in rows:
-                    out.write_row((row[0].encode(), row[1]))
+                    out.write_row((attempt, row[0].encode(), row[1]))
+            return (attempt,)
 
-        self.spark.range(0, self.rows, 1, 4).selectExpr(*ROWS).foreachPartition(copy)
+        frame = self.spark.range(0, self.rows, 1, 4).selectExpr(*ROWS)
+        attempts = frame.rdd.mapPartitions(copy).collect()
         with psycopg.connect(url) as connection:
             connection.execute("insert into note values (%s)", (stage,))
-            connection.execute(
-                f"insert into copied (value, channel) select * from {stage}"  # noqa: S608 - ours
-            )
+            moved = f"select value, channel from {stage} where attempt = any (%s)"  # noqa: S608
+            connection.execute(f"insert into copied (value, channel) {moved}", (attempts,))
             connection.execute(f"drop table {stage}")
 
     def archive(self) -> None:
@@ -139,10 +146,10 @@ def noop(frame: Any) -> None:
     frame.write.format("noop").mode("overwrite").save()
 
 
-def cases(sides: Sides, *, with_sink: bool) -> dict[str, dict[str, Callable[[], Any]]]:
+def cases(sides: Sides) -> dict[str, dict[str, Callable[[], Any]]]:
     """Work by name, each by our way and by another."""
     few, ddl = list(COLUMNS), ", ".join(map(" ".join, COLUMNS.items()))
-    found: dict[str, dict[str, Callable[[], Any]]] = {
+    return {
         "read 5 columns, `.schema(…)`": {
             "ours": lambda: noop(sides.history(ddl)),
             "JDBC source": lambda: noop(sides.jdbc().select(few)),
@@ -156,14 +163,12 @@ def cases(sides: Sides, *, with_sink: bool) -> dict[str, dict[str, Callable[[], 
             "JDBC source": lambda: sides.jdbc().where("channel = 'c1'").count(),
         },
         "archive, without Spark": {"ours": sides.archive, "DuckDB, sorted": sides.duckdb},
+        "send by the sink": {"ours": sides.sink, "COPY, staged": sides.copied},
     }
-    if with_sink:
-        found["send by the sink"] = {"ours": sides.sink, "COPY, staged": sides.copied}
-    return found
 
 
-def measured(jdbc: str, sizes: list[int], rounds: int) -> Seconds:
-    """Seconds of each side of each work, at each number of rows."""
+def measured(jdbc: str, sizes: list[int], rounds: int, only: str) -> Seconds:
+    """Seconds of each side of each work with `only` in its name, at each number of rows."""
     from turnabout.pipeline import session
 
     conf = {"spark.jars": jdbc, "spark.driver.memory": "2g"}
@@ -173,10 +178,12 @@ def measured(jdbc: str, sizes: list[int], rounds: int) -> Seconds:
         with PostgresServer(port=free_port()) as server:
             sides = Sides(spark, server, rows)
             filled(sides.url, rows)
-            for name, ways in cases(sides, with_sink=rows <= 1_000_000).items():
+            for name, ways in cases(sides).items():
+                if only not in name:
+                    continue
                 seconds = found.setdefault(f"{rows:,} rows: {name}", {way: [] for way in ways})
                 first = rows == sizes[0]
-                for number in range(rounds + 1 if first else 2):
+                for number in range(rounds + 1 if first else rounds):
                     for way, run in ways.items():
                         begun = time.perf_counter()
                         run()
@@ -229,12 +236,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jdbc", required=True, help="PostgreSQL's JDBC driver, a jar")
     parser.add_argument("--rows", type=int, nargs="+", default=[1_000_000, 10_000_000])
-    parser.add_argument("--rounds", type=int, default=3, help="of the first size; 2 of others")
-    parser.add_argument("--json", type=Path, help="keep the figures here")
+    parser.add_argument("--rounds", type=int, default=3, help="of each size")
+    parser.add_argument("--only", default="", help="work whose name has this in it")
+    parser.add_argument("--json", type=Path, help="keep the figures here, among others'")
     given = parser.parse_args()
     load = os.getloadavg()[0]
-    kept = {"machine": report.machine(), "load": round(load, 1)}
-    kept["seconds"] = measured(given.jdbc, given.rows, given.rounds)
+    kept = {"machine": report.machine(), "load": round(load, 1), "seconds": {}}
+    if given.json and given.json.exists():
+        kept["seconds"] = json.loads(given.json.read_text())["seconds"]
+    kept["seconds"] |= measured(given.jdbc, given.rows, given.rounds, given.only)
     if given.json:
         given.json.write_text(json.dumps(kept, indent=1) + "\n")
     print(table(kept))

@@ -231,9 +231,7 @@ CALLS: dict[type[Any], Call] = {
         repeatable=True,
     ),
     p.LogFiles: call(
-        "select table_id, number, blocks from turnabout.log_files",
-        each(p.LogFile),
-        repeatable=True,
+        "select table_id, number, blocks from turnabout.log_files", each(p.LogFile), repeatable=True
     ),
     p.LogPurge: call(
         "select turnabout_pipeline.log_purge($xid::xid8, $id::bigint, $finished_before::bigint,"

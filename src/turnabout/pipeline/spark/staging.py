@@ -291,7 +291,9 @@ def _calls(held: dict[str, _Held]) -> Iterator[tuple[StagedMessages, ...]]:
 def _sizes(payloads: Iterable[bytes]) -> list[int]:
     """Each payload's, but at most `CHUNK_MESSAGES` are staged at once."""
     least = -(-CHUNK_BYTES // CHUNK_MESSAGES)
-    return [max(least, size) for size in map(len, payloads)]
+    sizes = list(map(len, payloads))
+    are_small = max(sizes, default=0) <= least
+    return [least] * len(sizes) if are_small else [max(least, size) for size in sizes]
 
 
 def _refusal(invalid: Invalid, partition: int, hint: str) -> str:
