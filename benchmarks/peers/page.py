@@ -68,9 +68,9 @@ lowest and the highest. A ratio over 1 says that ours is faster.
   columns: with a `select` behind it all are read, with `.schema(…)` those.
 - The archive: all columns into Parquet by day in this process, sorted; beside DuckDB, which reads
   the same by ADBC.
-- The sink: beside tasks that copy into a stage, which one transaction moves into a table with two
-  indexes, with a note of the batch: what is sent once, too. Of 10,000,000 rows, two rounds: 99
-  and 96 s for 90 and 81, **0.91 and 0.84**.
+- The sink: beside tasks that copy into a stage, from which one transaction moves what the counted
+  ones copied into a table with two indexes, with a note of the batch: what is sent once, too, also
+  where Spark runs a task twice. Measured on an AMD EPYC with two cores.
 - Memory doesn't follow the rows: at one million and at ten Java had up to 464 and 488 MB, and a
   worker process of Spark's 194 MB for reading, 315 for the archive by Spark, both times the same.
 """
