@@ -20,7 +20,7 @@ from tests.server.yard import Yard, there
 from tests.support.each import each
 from turnabout.server import ServerOptions, create_app
 from turnabout.server.http.access_log import REFUSED_LINES
-from turnabout.server.http.logs import configure, scrubbed, told
+from turnabout.server.http.logs import configure, scrubbed, stack
 from turnabout.words.errors import BrokenInvariant, Busy, TurnaboutError
 
 SECRET = "canary7f3a"  # in whatever is sent; nothing that holds it may be logged
@@ -186,8 +186,8 @@ def test_an_exception_is_told_without_its_text() -> None:
     with pytest.raises(TurnaboutError) as caught:
         fail()
     logging.getLogger("somebody").error("it failed", exc_info=caught.value)
-    assert SECRET not in told(caught.value)
-    assert "builtins.ValueError" in told(caught.value)
+    assert SECRET not in stack(caught.value)
+    assert "builtins.ValueError" in stack(caught.value)
     (document,) = documents(stream)
     assert SECRET not in json.dumps(document)
     assert document["exception"][0] == "turnabout.words.errors.TurnaboutError (error)"

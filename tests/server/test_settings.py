@@ -58,7 +58,7 @@ def test_every_option_of_a_server_can_be_given_in_each_way(serve) -> None:
     for field in fields(ServerOptions):
         given = OTHERS.get(field.name, _another(field.default))
         more = {"TURNABOUT_SERVE_TLS_CERT": "x"} if field.name == "tls_key" else {}
-        name = (field.metadata["said"].flag or field.name).replace("-", "_")
+        name = (field.metadata["spec"].flag or field.name).replace("-", "_")
         wanted = tuple(given) if isinstance(given, list) else given
         file = f"{name} = {str(given).lower() if isinstance(given, bool) else repr(given)}"
         assert getattr(serve(file=file, **more)[1], field.name) == wanted

@@ -42,7 +42,7 @@ def test_each_field_of_a_verb_has_its_place(kind: Any) -> None:
     named = {*route.in_path, *route.query}
     if kind is not v.ScheduleSet:
         assert named <= names
-        assert {part.name for part in (*plan.given.values(), *plan.body)} == (
+        assert {part.name for part in (*plan.parameters.values(), *plan.body)} == (
             names - NOT_ON_THE_WIRE
         ) | ({"wait_seconds"} if route.waits else set())
     if route.method == "GET":

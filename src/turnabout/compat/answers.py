@@ -161,10 +161,10 @@ def _guarded(
 
 def _refusal(error: TurnaboutError, before_text: str) -> Response:
     status, body = error_body(error)
-    said = msgspec.json.decode(body)["error"]
-    headers = {ERROR: said["code"]}
+    details = msgspec.json.decode(body)["error"]
+    headers = {ERROR: details["code"]}
     if (seconds := retry_after(error)) is not None:
         headers["Retry-After"] = seconds
     if isinstance(error, Unauthorized):
         headers["WWW-Authenticate"] = "Bearer"
-    return text(status, before_text + said["message"], headers)
+    return text(status, before_text + details["message"], headers)

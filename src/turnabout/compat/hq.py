@@ -79,14 +79,14 @@ class _Hq:
     async def create(self, request: Request, caller: AuthorizedStore) -> Response:
         """POST /queues?name&max_attempts&visibility_timeout_seconds."""
         name = answers.one(request, "name")
-        given = {field: _whole(request, field) for field in _MOST}
+        parameters = {field: _whole(request, field) for field in _MOST}
         if name is None:
             raise _missing("name")
-        for field, value in given.items():
+        for field, value in parameters.items():
             if value is None:
                 raise _missing(field)
-        _check(given)
-        settings = QueueSettings().changed(_settings(given))
+        _check(parameters)
+        settings = QueueSettings().changed(_settings(parameters))
         try:
             verb = QueueCreate(name, settings)
             outcome = await caller.run(verb)
@@ -110,10 +110,10 @@ class _Hq:
 
     async def update(self, request: Request, caller: AuthorizedStore) -> Response:
         """PUT /queues/{name}?max_attempts&visibility_timeout_seconds: one, both or neither."""
-        given = {field: _whole(request, field) for field in _MOST}
-        _check(given)
+        parameters = {field: _whole(request, field) for field in _MOST}
+        _check(parameters)
         try:
-            await caller.run(QueueUpdate(_name(request), _settings(given)))
+            await caller.run(QueueUpdate(_name(request), _settings(parameters)))
         except QueueNotFound as error:
             return Response(headers=answers.missing(error))
         return Response()
@@ -150,13 +150,13 @@ class _Hq:
             return json(None)
         (message,) = received.deliveries
         self._unfenced.saw(received.deliveries)
-        told = {
+        fields = {
             "id": self._names.uuid(caller, name, message.id),
             "args": answers.json_of(message.payload, message.content_type),
             "queue": name,
             "attempts": message.attempt,
         }
-        return DeliveryResponse(caller, name, received, [msgspec.json.encode(told)])
+        return DeliveryResponse(caller, name, received, [msgspec.json.encode(fields)])
 
     async def complete(self, request: Request, caller: AuthorizedStore) -> Response:
         """PUT /messages/{id}/complete."""
@@ -258,18 +258,18 @@ def _missing(field: str) -> CompatError:
     return CompatError(400, f"Failed to deserialize query string: missing field `{field}`")
 
 
-def _check(given: dict[str, int | None]) -> None:
-    for field, value in given.items():
+def _check(parameters: dict[str, int | None]) -> None:
+    for field, value in parameters.items():
         if value is not None and value < 1:
             raise CompatError(422, f"{field} must be >= 1")
         if value is not None and value > _MOST[field]:
             raise CompatError(422, f"{field} must be <= {_MOST[field]}")
 
 
-def _settings(given: dict[str, int | None]) -> dict[str, Any]:
+def _settings(parameters: dict[str, int | None]) -> dict[str, Any]:
     changes: dict[str, Any] = {}
-    if (attempts := given["max_attempts"]) is not None:
+    if (attempts := parameters["max_attempts"]) is not None:
         changes["max_attempts"] = attempts
-    if (seconds := given["visibility_timeout_seconds"]) is not None:
+    if (seconds := parameters["visibility_timeout_seconds"]) is not None:
         changes["lease_seconds"] = float(seconds)
     return changes

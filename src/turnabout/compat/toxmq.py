@@ -137,8 +137,8 @@ class _ToxMq:
         queue = _queue(request)
         amount = _count(request, "amount", PEEK_AMOUNT, 1, limits.PEEK_MESSAGES_MAX)
         offset = _count(request, "offset", 0, 0, PEEK_LOOKED_MAX)
-        given = answers.one(request, "filter")
-        matches = None if given is None else filters.parse(given)
+        expression = answers.one(request, "filter")
+        matches = None if expression is None else filters.parse(expression)
         found, is_cut = await self._find(caller, queue, offset, amount, matches)
         headers = {CUT: "yes"} if is_cut else {}
         return json(found, headers) if found else Response(None, 204, headers)
@@ -219,10 +219,10 @@ class _ToxMq:
         value: object = answers.strict_json(body)
         if not isinstance(value, list):
             raise UsageError("the body is a list of ids, as pop gave them")
-        given = cast("list[object]", value)
-        self._check_number(len(given), "ids")
+        items = cast("list[object]", value)
+        self._check_number(len(items), "ids")
         ids: list[int] = []
-        for one in given:
+        for one in items:
             if not (isinstance(one, str) and _ID.fullmatch(one)):
                 raise UsageError(f"{limits.shown(one)} is not an id: expected 24 hex digits")
             ids.append(int(one[8:], 16))
@@ -252,12 +252,12 @@ def _queue(request: Request) -> str:
 
 
 def _expires_in(request: Request, most: float) -> float:
-    given = answers.one(request, "expiresIn")
-    if given is None or not given:
+    seconds = answers.one(request, "expiresIn")
+    if seconds is None or not seconds:
         return EXPIRES_SECONDS
-    if not _SECONDS.fullmatch(given) or float(given) > most:
-        raise CompatError(400, f"expiresIn is 0 to {most:.0f} seconds, not {limits.shown(given)}")
-    return float(given)
+    if not _SECONDS.fullmatch(seconds) or float(seconds) > most:
+        raise CompatError(400, f"expiresIn is 0 to {most:.0f} seconds, not {limits.shown(seconds)}")
+    return float(seconds)
 
 
 def _lease_ms(request: Request) -> int:
@@ -265,8 +265,8 @@ def _lease_ms(request: Request) -> int:
 
 
 def _count(request: Request, name: str, usual: int, least: int, most: int) -> int:
-    given = answers.one(request, name)
-    value = usual if given is None else answers.whole_number(given, name)
+    parameter = answers.one(request, name)
+    value = usual if parameter is None else answers.whole_number(parameter, name)
     if not least <= value <= most:
         raise CompatError(400, f"{name} is {least} to {most}, not {value}")
     return value
@@ -294,16 +294,16 @@ def _popped(message: Delivery) -> bytes:
 
 def _peeked(message: Peeked) -> dict[str, Any]:
     """A message in ToxMQ's form: no attempts before the first; error history of a dead one."""
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "_id": _id(message.id, message.sent_at),
         "payload": answers.json_of(message.payload, message.content_type),
     }
     if message.attempt:
-        told["attempts"] = message.attempt
+        fields["attempts"] = message.attempt
     if message.state == "leased":
-        told["expiryDate"] = _date(message.due_at)
+        fields["expiryDate"] = _date(message.due_at)
     if (origin := message.origin) is not None:
-        told["origin"] = {
+        fields["origin"] = {
             "queue": origin.queue,
             "reason": origin.reason,
             "failures": origin.failures,
@@ -312,7 +312,7 @@ def _peeked(message: Peeked) -> dict[str, Any]:
             "firstError": origin.first_error,
             "lastError": origin.last_error,
         }
-    return told
+    return fields
 
 
 def _document(message: Peeked) -> dict[str, Any]:

@@ -79,5 +79,5 @@ class Unfenced:
 def fence(outcomes: Sequence[object]) -> str:
     """The header's value: `none`, `no-lease`, or both where some had a lease and some had none."""
     lost = sum(isinstance(outcome, LeaseLost) for outcome in outcomes)
-    said = ["none"] if lost < len(outcomes) or not outcomes else []
-    return ", ".join(said + ["no-lease"] * bool(lost))
+    values = ["none"] if lost < len(outcomes) or not outcomes else []
+    return ", ".join(values + ["no-lease"] * bool(lost))

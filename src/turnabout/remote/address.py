@@ -62,12 +62,12 @@ def parse(url: str, token: str | None = None) -> Address:
     return Address(base, _token(parts, token), **_options(parts.query))
 
 
-def _token(parts: SplitResult, given: str | None) -> str | None:
+def _token(parts: SplitResult, argument: str | None) -> str | None:
     """The token: a user name without a password, or, as with HTTP Basic, the password."""
     in_url = unquote(parts.password or parts.username or "") or None
-    if given is not None and in_url is not None:
+    if argument is not None and in_url is not None:
         raise UsageError("there is a token in the URL and another one given apart: give only one")
-    token = given or in_url or os.environ.get(TOKEN_VARIABLE) or None
+    token = argument or in_url or os.environ.get(TOKEN_VARIABLE) or None
     if token is None:
         return None
     if not isinstance(token, str):  # pyright: ignore[reportUnnecessaryIsInstance]

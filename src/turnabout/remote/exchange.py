@@ -127,9 +127,9 @@ class Exchange:
 
     def _part(self, verb: Verb[A]) -> Steps[tuple[A, Any]]:
         """One answer, and where a list goes on that is too long for it."""
-        asked = wire.request_of(verb)
-        request = self._request(asked.method, asked.path, asked.body)
-        reads = asked.method == "GET" or verb.name == Endings.name
+        wire_request = wire.request_of(verb)
+        request = self._request(wire_request.method, wire_request.path, wire_request.body)
+        reads = wire_request.method == "GET" or verb.name == Endings.name
         answer = yield from self._ask(request, verb.name, reads=reads)
         kind: type[Verb[A]] = type(verb)
         return self._read(answer, verb.name, lambda body: wire.load_part(kind, body), reads=reads)
@@ -153,15 +153,15 @@ class Exchange:
         )
 
     def version(
-        self, queue: str, change: Change, told: ServerVersion | None, seconds: float
+        self, queue: str, change: Change, seen: ServerVersion | None, seconds: float
     ) -> Steps[ServerVersion]:
-        """The version of a queue, as far as these changes go, as soon as it differs from `told`, or
+        """The version of a queue, as far as these changes go, as soon as it differs from `seen`, or
         after `seconds`.
         """
         target = f"/v1/queues/{quote(queue, safe='')}/signal?change={_word(change)}"
-        if told is not None:
+        if seen is not None:
             target += (
-                f"&seen={told.version}&instance={quote(told.instance, safe='')}"
+                f"&seen={seen.version}&instance={quote(seen.instance, safe='')}"
                 f"&wait_seconds={seconds:g}"
             )
         request = self._request("GET", target, None)
@@ -242,31 +242,31 @@ class Exchange:
         try:
             return load(answer.body)
         except (Uncertain, ValueError) as error:
-            told = (
+            reason = (
                 f"{self.address} answered {name} with JSON that this version of turnabout does not "
                 f"know ({error}): is it a Turnabout server, and no newer one than this?"
             )
-            raise (WrongVersion(told) if reads else Uncertain(told)) from error
+            raise (WrongVersion(reason) if reads else Uncertain(reason)) from error
 
     def _stranger(self, answer: Answer, name: str, *, reads: bool) -> NoReturn:
         """The answer of a proxy in front of our server, or of a server of another kind."""
         status, at = answer.status, self.address
         kind = answer.content_type.partition(";")[0].strip() or "no content type"
-        told = f"{at} answered {name} with status {status} and {kind}"
+        reason = f"{at} answered {name} with status {status} and {kind}"
         if status in FROM_BETWEEN:
             if FROM_BETWEEN[status] and not reads:
-                raise Uncertain(f"{told}, so the server behind it may have done it")
-            raise Disconnected(f"{told}: the server behind it cannot be reached; repeat it later")
+                raise Uncertain(f"{reason}, so the server behind it may have done it")
+            raise Disconnected(f"{reason}: the server behind it cannot be reached; repeat it later")
         if status == 429:
-            raise Unavailable(f"{told}: something in front of the server wants fewer requests")
+            raise Unavailable(f"{reason}: something in front of the server wants fewer requests")
         if status in (401, 403, 407):
-            raise Forbidden(f"{told}: something in front of the server wants other credentials")
+            raise Forbidden(f"{reason}: something in front of the server wants other credentials")
         if status == 413:
-            raise UsageError(f"{told}: something in front of the server wants shorter requests")
+            raise UsageError(f"{reason}: something in front of the server wants shorter requests")
         if status >= 500 and not reads:
-            raise Uncertain(f"{told}: it may have happened")
+            raise Uncertain(f"{reason}: it may have happened")
         raise UsageError(
-            f"{told}: that is not a Turnabout server; check host, port and path of the URL"
+            f"{reason}: that is not a Turnabout server; check host, port and path of the URL"
         )
 
 

@@ -92,8 +92,8 @@ class RemoteListener:
             self._tasks.pop((queue, change), None)
 
     async def _ask(self, queue: str, change: Change) -> ServerVersion:
-        told = self._notifier.last(queue, change)
-        steps = self._exchange.version(queue, change, told, ASK_SECONDS)
+        seen = self._notifier.last(queue, change)
+        steps = self._exchange.version(queue, change, seen, ASK_SECONDS)
         connection = await self._connections.take()
         try:
             request = next(steps)

@@ -162,10 +162,10 @@ class ServerCounts:
         elif kind in _DONE:
             self._settled(_DONE[kind], answer)
 
-    def _sent(self, answer: o.SendOutcome, asked: int) -> None:
+    def _sent(self, answer: o.SendOutcome, count: int) -> None:
         messages = self._messages
         if type(answer) is not o.Sent:
-            messages["messages_refused"].inc(asked)
+            messages["messages_refused"].inc(count)
             return
         messages["messages_accepted"].inc(len(answer.ids) - len(answer.duplicates))
         if answer.duplicates:

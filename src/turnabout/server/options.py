@@ -22,7 +22,7 @@ _HOST = re.compile(r"[A-Za-z0-9_.:-]{1,253}")
 
 
 @dataclass(frozen=True)
-class Said:
+class OptionSpec:
     """The help text of an option, and its name on the command line."""
 
     text: str
@@ -34,7 +34,7 @@ class Said:
 
 def option(default: T, text: str, **more: Any) -> T:
     """An option of the server: its one declaration, which the command line reads, too."""
-    return field(default=default, metadata={"said": Said(text, **more)})
+    return field(default=default, metadata={"spec": OptionSpec(text, **more)})
 
 
 @dataclass(frozen=True, slots=True)

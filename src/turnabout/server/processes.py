@@ -63,16 +63,16 @@ def run_processes(
         listen(options, shared=True) as reserved,
         tempfile.TemporaryDirectory(prefix="turnabout-") as counts,  # `/metrics` of any shows all
     ):
-        said = serving(options, reserved, token)
-        told = {
+        server = serving(options, reserved, token)
+        settings = {
             "url": url,
             "options": {one.name: getattr(options, one.name) for one in fields(options)},
             "log_level": log_level,
         }
         place = reserved.getsockname()[:2]
-        threading.Thread(target=_announce, args=(place, said, announce), daemon=True).start()
+        threading.Thread(target=_announce, args=(place, server, announce), daemon=True).start()
         command = [sys.executable, "-m", "turnabout.server"]
-        environment = {**os.environ, VARIABLE: json.dumps(told), MULTIPROC: counts}
+        environment = {**os.environ, VARIABLE: json.dumps(settings), MULTIPROC: counts}
         library: Any = multiprocess  # whose arguments have no types
         ended = partial(library.mark_process_dead, path=counts)
         return supervise(command, environment, options.processes, ended=ended) == 0
@@ -83,7 +83,7 @@ async def _first_token(url: str) -> str | None:
         return await first_token(turnabout.store)
 
 
-def _announce(place: tuple[str, int], said: Serving, announce: Callable[[Serving], None]) -> None:
+def _announce(place: tuple[str, int], server: Serving, announce: Callable[[Serving], None]) -> None:
     """Announce as soon as one of them takes connections."""
     host, port = place
     known = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - to reach it, not to bind
@@ -93,7 +93,7 @@ def _announce(place: tuple[str, int], said: Serving, announce: Callable[[Serving
         except OSError:
             time.sleep(KNOCK_SECONDS)
         else:
-            announce(said)
+            announce(server)
             return
 
 
@@ -105,16 +105,16 @@ class _ThisProcess:
 
 def main() -> int:
     """Be one of the processes: `python -m turnabout.server`."""
-    told = json.loads(os.environ.pop(VARIABLE))
-    given: dict[str, Any] = told["options"]
+    settings = json.loads(os.environ.pop(VARIABLE))
+    values: dict[str, Any] = settings["options"]
     for one in fields(ServerOptions):
         if isinstance(one.default, tuple):  # JSON has lists only
-            given[one.name] = tuple(given[one.name])
-    options = ServerOptions(**given)
-    configure(options.log_format, told["log_level"])
+            values[one.name] = tuple(values[one.name])
+    options = ServerOptions(**values)
+    configure(options.log_format, settings["log_level"])
     stop_at_eof(_ThisProcess())
     try:
-        return USED_UP if run(told["url"], options) else 1
+        return USED_UP if run(settings["url"], options) else 1
     except TurnaboutError as error:
         sys.stderr.write(f"{error}\n")
         return WRONG_CALL if isinstance(error, UsageError) else 1

@@ -249,9 +249,9 @@ def scopes(texts: Iterable[object]) -> tuple[Scope, ...]:
     return tuple(Scope.parse(text) for text in texts)
 
 
-def scopes_text(given: Iterable[Scope]) -> str:
+def scopes_text(granted: Iterable[Scope]) -> str:
     """Scopes as a store keeps them: a JSON list of their text forms."""
-    return json.dumps([str(scope) for scope in given])
+    return json.dumps([str(scope) for scope in granted])
 
 
 def kept_scopes(text: str) -> tuple[Scope, ...]:

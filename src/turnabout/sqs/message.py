@@ -70,13 +70,13 @@ def checked_id(name: str, text: str | None) -> str | None:
     return text
 
 
-def checked_attributes(given: Attributes) -> Attributes:
+def checked_attributes(attributes: Attributes) -> Attributes:
     """Attributes of a message to send. Raises: SqsError."""
-    if len(given) > ATTRIBUTES_MAX:
+    if len(attributes) > ATTRIBUTES_MAX:
         raise wrong(
-            f"Number of message attributes [{len(given)}] exceeds the allowed maximum [10]."
+            f"Number of message attributes [{len(attributes)}] exceeds the allowed maximum [10]."
         )
-    for name, one in given.items():
+    for name, one in attributes.items():
         if not _NAME.fullmatch(name) or ".." in name or re.match("(?i)(aws|amazon)\\.", name):
             raise wrong(f"Invalid message attribute name: {name[:200]}")
         kind = _TYPE.fullmatch(one.data_type or "")
@@ -93,7 +93,7 @@ def checked_attributes(given: Attributes) -> Attributes:
             _check_characters(value, f"the message attribute '{name}'")
         if kind[1] == "Number" and not _NUMBER.fullmatch(value):
             raise wrong(f"Could not cast message attribute '{name}' value to number.")
-    return given
+    return attributes
 
 
 def size_of(body: str, attributes: Attributes) -> int:
@@ -131,11 +131,11 @@ def packed(body: str, attributes: Attributes) -> tuple[bytes, str, dict[str, str
     """Payload, content type and headers that keep a body and its attributes."""
     if not attributes:
         return body.encode(), TEXT, {}
-    told = {name: _kept(one) for name, one in attributes.items()}
-    text = json.dumps(told, separators=(",", ":"), ensure_ascii=False)
+    kept = {name: _kept(one) for name, one in attributes.items()}
+    text = json.dumps(kept, separators=(",", ":"), ensure_ascii=False)
     if len(text.encode()) <= HEADER_BYTES:
         return body.encode(), TEXT, {ATTRIBUTES: text}
-    return msgspec.json.encode(Envelope(body, told)), ENVELOPE, {}
+    return msgspec.json.encode(Envelope(body, kept)), ENVELOPE, {}
 
 
 def unpacked(message: Delivery) -> tuple[str, Attributes]:

@@ -22,15 +22,15 @@ LISTED_MAX = 10
 STATES = {"running": "RUNNING", "done": "COMPLETED", "cancelled": "CANCELLED"}
 
 
-async def start_message_move_task(at: SqsPlace, asked: shapes.StartMove) -> Found:
+async def start_message_move_task(at: SqsPlace, request: shapes.StartMove) -> Found:
     """Move messages from a dead-letter queue, back to where they died or to another queue."""
-    source = await _queue(at, asked.source_arn, "SourceArn", v.RedriveStart)
+    source = await _queue(at, request.source_arn, "SourceArn", v.RedriveStart)
     if not await sources_of(at, source):
         raise wrong("Source queue must be configured as a Dead Letter Queue.")
-    target = asked.destination_arn and await _queue(
-        at, asked.destination_arn, "DestinationArn", v.Send
+    target = request.destination_arn and await _queue(
+        at, request.destination_arn, "DestinationArn", v.Send
     )
-    rate = asked.max_number_of_messages_per_second
+    rate = request.max_number_of_messages_per_second
     if rate is not None and not 1 <= rate <= PER_SECOND_MAX:
         raise invalid("MaxNumberOfMessagesPerSecond", rate, "Must be between 1 and 500.")
     running = await at.caller.run(v.RedriveList(source, LISTED_MAX))
@@ -41,23 +41,23 @@ async def start_message_move_task(at: SqsPlace, asked: shapes.StartMove) -> Foun
     return {"TaskHandle": _handle(at, await at.caller.run(verb))}
 
 
-async def list_message_move_tasks(at: SqsPlace, asked: shapes.ListMoves) -> Found:
+async def list_message_move_tasks(at: SqsPlace, request: shapes.ListMoves) -> Found:
     """List the newest such tasks of a queue."""
-    source = await _queue(at, asked.source_arn, "SourceArn", v.RedriveList)
-    most = 1 if asked.max_results is None else asked.max_results
+    source = await _queue(at, request.source_arn, "SourceArn", v.RedriveList)
+    most = 1 if request.max_results is None else request.max_results
     if not 1 <= most <= LISTED_MAX:
         raise invalid("MaxResults", most, "Must be between 1 and 10.")
     found = await at.caller.run(v.RedriveList(source, most))
     return {"Results": [_shown(at, one) for one in found if one.state in STATES]}
 
 
-async def cancel_message_move_task(at: SqsPlace, asked: shapes.CancelMove) -> Found:
+async def cancel_message_move_task(at: SqsPlace, request: shapes.CancelMove) -> Found:
     """Stop such a task."""
     try:
-        told = json.loads(b64decode(asked.task_handle, validate=True))
-        id_, source = int(told["taskId"]), name_in_arn(str(told["sourceArn"]), "TaskHandle")
+        fields = json.loads(b64decode(request.task_handle, validate=True))
+        id_, source = int(fields["taskId"]), name_in_arn(str(fields["sourceArn"]), "TaskHandle")
     except (Base64Error, ValueError, KeyError, TypeError) as error:
-        raise invalid("TaskHandle", asked.task_handle, "It is not a task's handle.") from error
+        raise invalid("TaskHandle", request.task_handle, "It is not a task's handle.") from error
     found = await at.caller.run(v.RedriveList(source, 1_000))
     if not any(one.id == id_ and one.state == "running" for one in found):
         text = "There is no such task, or it is not running any more."
@@ -76,8 +76,8 @@ async def _queue(at: SqsPlace, arn: str, parameter: str, verb: type[v.Verb[Any]]
 
 
 def _handle(at: SqsPlace, task: Redrive) -> str:
-    told = {"taskId": str(task.id), "sourceArn": at.arn(task.queue)}
-    return b64encode(json.dumps(told).encode()).decode()
+    fields = {"taskId": str(task.id), "sourceArn": at.arn(task.queue)}
+    return b64encode(json.dumps(fields).encode()).decode()
 
 
 def _shown(at: SqsPlace, task: Redrive) -> Found:

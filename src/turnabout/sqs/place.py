@@ -96,8 +96,8 @@ class SqsPlace:
 
     def url(self, name: str) -> str:
         """The address of a queue, by the name of the host that the client uses."""
-        asked = self.request.url
-        return f"{asked.scheme}://{asked.netloc}{self.prefix}/{self.account}/{name}"
+        url = self.request.url
+        return f"{url.scheme}://{url.netloc}{self.prefix}/{self.account}/{name}"
 
     def arn(self, name: str) -> str:
         """The ARN of a queue."""

@@ -82,10 +82,10 @@ class SqsCall:
     def refusal(self, error: SqsError, request_id: str) -> tuple[bytes, dict[str, str]]:
         """The body and the headers of an error."""
         if not self.is_form:
-            told = {"__type": f"com.amazonaws.sqs#{error.name}", "message": error.text}
-            return msgspec.json.encode(told), {"x-amzn-query-error": f"{error.code};{error.fault}"}
-        told = {"Type": error.fault, "Code": error.code, "Message": error.text, "Detail": ""}
-        inner = "".join(_elements(told, ""))
+            body = {"__type": f"com.amazonaws.sqs#{error.name}", "message": error.text}
+            return msgspec.json.encode(body), {"x-amzn-query-error": f"{error.code};{error.fault}"}
+        body = {"Type": error.fault, "Code": error.code, "Message": error.text, "Detail": ""}
+        inner = "".join(_elements(body, ""))
         text = f"<Error>{inner}</Error><RequestId>{request_id}</RequestId>"
         return _document(f'<ErrorResponse xmlns="{NAMESPACE}">{text}</ErrorResponse>'), {}
 
@@ -104,22 +104,22 @@ def call_of(request: Request, body: bytes) -> SqsCall:
     try:
         form = body.decode() if request.method == "POST" else ""
         texts = [text for text in (request.url.query, form) if text]
-        given = dict(
+        parameters = dict(
             parse_qsl("&".join(texts), keep_blank_values=True, errors="strict",
                       max_num_fields=FIELDS_MAX)
         )  # fmt: skip
     except ValueError as error:
         raise SqsError("MalformedQueryString", "The request's form cannot be read.") from error
-    action = given.pop("Action", None)
+    action = parameters.pop("Action", None)
     if action is None:
         raise SqsError("MissingAction", "The request has no Action, and no X-Amz-Target.")
-    return SqsCall(action, _fields(_tree(given)), is_form=True)
+    return SqsCall(action, _fields(_tree(parameters)), is_form=True)
 
 
-def _tree(given: Mapping[str, str]) -> Tree:
+def _tree(parameters: Mapping[str, str]) -> Tree:
     """Names with dots as dicts in dicts. A name that is a text and a dict is a text."""
     tree: Tree = {}
-    for name, value in given.items():
+    for name, value in parameters.items():
         place: Tree | str = tree
         *outer, last = name.split(".", 8)
         for part in outer:
@@ -160,8 +160,8 @@ def _elements(found: Mapping[str, Any], action: str) -> Iterator[str]:
     for name, value in found.items():
         if name in _XML_MAPS:
             tag, key, content = _XML_MAPS[name]
-            for one, told in value.items():
-                yield f"<{tag}>{_text(key, one)}{_element(content, told, action)}</{tag}>"
+            for one, item in value.items():
+                yield f"<{tag}>{_text(key, one)}{_element(content, item, action)}</{tag}>"
         elif isinstance(value, list):
             tag = _XML_LISTS.get(name) or f"{action}ResultEntry"
             yield from (_element(tag, one, action) for one in cast("list[Any]", value))

@@ -20,17 +20,17 @@ Found = dict[str, Any]
 LISTED_MAX = 1_000
 
 
-async def create_queue(at: SqsPlace, asked: shapes.CreateQueue) -> Found:
+async def create_queue(at: SqsPlace, request: shapes.CreateQueue) -> Found:
     """Make a queue. One that is there and has the same attributes is answered."""
-    name = asked.queue_name
-    fifo = asked.attributes.get("FifoQueue") == "true"
+    name = request.queue_name
+    fifo = request.attributes.get("FifoQueue") == "true"
     attrs.checked_name(name, fifo=fifo)
-    if asked.attributes.get("FifoQueue") == "false":
+    if request.attributes.get("FifoQueue") == "false":
         raise SqsError("InvalidAttributeName", "Unknown Attribute FifoQueue.")
-    kept = attrs.checked(asked.attributes, fifo=fifo)
-    attrs.check_tags(asked.tags)
+    kept = attrs.checked(request.attributes, fifo=fifo)
+    attrs.check_tags(request.tags)
     await _check_redrive(at, name, kept, fifo=fifo)
-    labels = attrs.labels(kept, asked.tags)
+    labels = attrs.labels(kept, request.tags)
     settings = QueueSettings(labels=labels, **attrs.settings_of_new(kept, fifo=fifo))
     outcome = await at.caller.run(v.QueueCreate(name, settings))
     if isinstance(outcome, AlreadyExists):
@@ -46,13 +46,13 @@ async def create_queue(at: SqsPlace, asked: shapes.CreateQueue) -> Found:
     return {"QueueUrl": at.url(name)}
 
 
-async def get_queue_url(at: SqsPlace, asked: shapes.QueueNamed) -> Found:
+async def get_queue_url(at: SqsPlace, request: shapes.QueueNamed) -> Found:
     """Find the address of a queue."""
-    entry = await at.queue(asked.queue_name, v.QueueGet, fresh=True)
+    entry = await at.queue(request.queue_name, v.QueueGet, fresh=True)
     return {"QueueUrl": at.url(entry.name)}
 
 
-async def list_queues(at: SqsPlace, asked: shapes.ListQueues) -> Found:
+async def list_queues(at: SqsPlace, request: shapes.ListQueues) -> Found:
     """List queues by name. Dead-letter queues that nobody has made by this API are not among
     them.
     """
@@ -60,17 +60,17 @@ async def list_queues(at: SqsPlace, asked: shapes.ListQueues) -> Found:
     names = [
         entry.name
         for entry in entries
-        if entry.name.startswith(asked.queue_name_prefix)
+        if entry.name.startswith(request.queue_name_prefix)
         and (attrs.is_made_here(entry) or not entry.name.endswith(DEAD_SUFFIX))
     ]
-    shown, token = page(names, asked.next_token, asked.max_results)
+    shown, token = page(names, request.next_token, request.max_results)
     found: Found = {"QueueUrls": [at.url(name) for name in shown]} if shown else {}
     return found | ({"NextToken": token} if token else {})
 
 
-async def delete_queue(at: SqsPlace, asked: shapes.QueueShape) -> None:
+async def delete_queue(at: SqsPlace, request: shapes.QueueShape) -> None:
     """Delete a queue and its messages. Queues whose dead letters it took keep their messages."""
-    entry = await at.queue(asked.queue_url, v.QueueDelete)
+    entry = await at.queue(request.queue_url, v.QueueDelete)
     for source in await at.caller.insider().whole(v.QueueList()):
         if source.dead_letter == entry.name and source.name + DEAD_SUFFIX != entry.name:
             changes = {"dead_letter": None, "max_attempts": None}
@@ -81,17 +81,17 @@ async def delete_queue(at: SqsPlace, asked: shapes.QueueShape) -> None:
     await _delete_empty_grave(at, entry)
 
 
-async def purge_queue(at: SqsPlace, asked: shapes.QueueShape) -> None:
+async def purge_queue(at: SqsPlace, request: shapes.QueueShape) -> None:
     """Delete all messages of a queue; those in flight too."""
-    entry = await at.queue(asked.queue_url, v.Purge)
+    entry = await at.queue(request.queue_url, v.Purge)
     await at.caller.run(v.Purge(entry.name))
     await at.caller.run(v.Purge(entry.name, state="leased"))
 
 
-async def get_queue_attributes(at: SqsPlace, asked: shapes.GetAttributes) -> Found:
+async def get_queue_attributes(at: SqsPlace, request: shapes.GetAttributes) -> Found:
     """Get attributes: those named, or `All`."""
-    names = attrs.check_names(asked.attribute_names)
-    entry = await at.queue(asked.queue_url, v.QueueGet, fresh=True)
+    names = attrs.check_names(request.attribute_names)
+    entry = await at.queue(request.queue_url, v.QueueGet, fresh=True)
     found = attrs.own_attributes(entry, at.arn)
     if names & {"All", *attrs.COUNTS}:
         (stats,) = await at.caller.insider().run(v.Stats(entry.name))
@@ -101,13 +101,13 @@ async def get_queue_attributes(at: SqsPlace, asked: shapes.GetAttributes) -> Fou
     return {"Attributes": found} if found else {}
 
 
-async def set_queue_attributes(at: SqsPlace, asked: shapes.SetAttributes) -> None:
+async def set_queue_attributes(at: SqsPlace, request: shapes.SetAttributes) -> None:
     """Set attributes; the others stay."""
-    entry = await at.queue(asked.queue_url, v.QueueUpdate, fresh=True)
+    entry = await at.queue(request.queue_url, v.QueueUpdate, fresh=True)
     fifo = entry.settings.fifo
-    if "FifoQueue" in asked.attributes:
+    if "FifoQueue" in request.attributes:
         raise SqsError("InvalidAttributeName", "Unknown Attribute FifoQueue.")
-    changes = attrs.checked(asked.attributes, fifo=fifo)
+    changes = attrs.checked(request.attributes, fifo=fifo)
     await _check_redrive(at, entry.name, changes, fifo=fifo)
     kept = {n: text for n, text in {**attrs.kept_of(entry), **changes}.items() if text}
     labels = attrs.labels(kept, attrs.tags_of(entry))
@@ -116,28 +116,28 @@ async def set_queue_attributes(at: SqsPlace, asked: shapes.SetAttributes) -> Non
     at.memory.forget(at.caller, entry.name)
 
 
-async def tag_queue(at: SqsPlace, asked: shapes.TagQueue) -> None:
+async def tag_queue(at: SqsPlace, request: shapes.TagQueue) -> None:
     """Set tags; the others stay."""
-    await _set_tags(at, asked.queue_url, asked.tags)
+    await _set_tags(at, request.queue_url, request.tags)
 
 
-async def untag_queue(at: SqsPlace, asked: shapes.UntagQueue) -> None:
+async def untag_queue(at: SqsPlace, request: shapes.UntagQueue) -> None:
     """Remove tags."""
-    await _set_tags(at, asked.queue_url, {}, frozenset(asked.tag_keys))
+    await _set_tags(at, request.queue_url, {}, frozenset(request.tag_keys))
 
 
-async def list_queue_tags(at: SqsPlace, asked: shapes.QueueShape) -> Found:
+async def list_queue_tags(at: SqsPlace, request: shapes.QueueShape) -> Found:
     """List the tags of a queue."""
-    entry = await at.queue(asked.queue_url, v.QueueGet, fresh=True)
+    entry = await at.queue(request.queue_url, v.QueueGet, fresh=True)
     tags = attrs.tags_of(entry)
     return {"Tags": tags} if tags else {}
 
 
-async def list_dead_letter_source_queues(at: SqsPlace, asked: shapes.ListSources) -> Found:
+async def list_dead_letter_source_queues(at: SqsPlace, request: shapes.ListSources) -> Found:
     """List the queues whose dead letters go to this one."""
-    entry = await at.queue(asked.queue_url, v.QueueGet)
+    entry = await at.queue(request.queue_url, v.QueueGet)
     names = [one.name for one in await sources_of(at, entry.name)]
-    shown, token = page(names, asked.next_token, asked.max_results)
+    shown, token = page(names, request.next_token, request.max_results)
     found: Found = {"queueUrls": [at.url(name) for name in shown]}
     return found | ({"NextToken": token} if token else {})
 
@@ -210,7 +210,7 @@ async def _delete_empty_grave(at: SqsPlace, entry: QueueEntry) -> None:
         return
 
 
-def _is_same(name: str, there: str, given: str) -> bool:
-    if name == "RedrivePolicy" and there and given:
-        return attrs.redrive_of({name: there}) == attrs.redrive_of({name: given})
-    return there == given
+def _is_same(name: str, there: str, wanted: str) -> bool:
+    if name == "RedrivePolicy" and there and wanted:
+        return attrs.redrive_of({name: there}) == attrs.redrive_of({name: wanted})
+    return there == wanted

@@ -30,23 +30,23 @@ WAIT_MAX = 20
 ATTEMPT_SECONDS, ATTEMPT_BYTES, ATTEMPTS_MAX = 300.0, 64 * 1024, 1_000
 
 
-async def receive_message(at: SqsPlace, asked: shapes.ReceiveMessage) -> tuple[Found, Received]:
+async def receive_message(at: SqsPlace, request: shapes.ReceiveMessage) -> tuple[Found, Received]:
     """Receive up to ten messages; the answer, and what was leased for it."""
-    entry = await at.queue(asked.queue_url, v.Receive)
-    most, wait = asked.max_number_of_messages, asked.wait_time_seconds
-    visibility = asked.visibility_timeout
+    entry = await at.queue(request.queue_url, v.Receive)
+    most, wait = request.max_number_of_messages, request.wait_time_seconds
+    visibility = request.visibility_timeout
     if not 1 <= most <= MESSAGES_MAX:
         raise invalid("MaxNumberOfMessages", most, "Must be between 1 and 10, if provided.")
     if wait is not None and not 0 <= wait <= WAIT_MAX:
         raise invalid("WaitTimeSeconds", wait, "Must be >= 0 and <= 20, if provided.")
     if visibility is not None:
         _check_visibility(visibility)
-    names = [*asked.attribute_names, *asked.message_system_attribute_names]
+    names = [*request.attribute_names, *request.message_system_attribute_names]
     for name in names:
         if name not in m.SYSTEM and name != "All":
             raise SqsError("InvalidAttributeName", f"Unknown Attribute {name}.")
     lease_ms = None if visibility is None else max(1, visibility * 1000)
-    attempt = m.checked_id("ReceiveRequestAttemptId", asked.receive_request_attempt_id)
+    attempt = m.checked_id("ReceiveRequestAttemptId", request.receive_request_attempt_id)
     key = (at.caller.namespace, entry.name, attempt) if attempt and entry.settings.fifo else None
     known = None if key is None else at.memory.attempts.get(key)
     if known is not None and await _holds(at, entry, known, lease_ms):
@@ -56,7 +56,7 @@ async def receive_message(at: SqsPlace, asked: shapes.ReceiveMessage) -> tuple[F
     verb = v.Receive(entry.name, most, lease_ms)
     received = await at.caller.receive(verb, float(wait), partial(has_gone, at.request))
     system = frozenset(m.SYSTEM if "All" in names else names)
-    wanted = asked.message_attribute_names
+    wanted = request.message_attribute_names
     messages = [_shown(at, entry, one, system, wanted) for one in received.deliveries]
     found: Found = {"Messages": messages} if messages else {}
     if key is not None and messages and received.size <= ATTEMPT_BYTES:
@@ -66,24 +66,24 @@ async def receive_message(at: SqsPlace, asked: shapes.ReceiveMessage) -> tuple[F
     return found, received
 
 
-async def delete_message(at: SqsPlace, asked: shapes.DeleteMessage) -> None:
+async def delete_message(at: SqsPlace, request: shapes.DeleteMessage) -> None:
     """Delete a message that was received."""
-    await _one(at, asked.queue_url, asked, _delete)
+    await _one(at, request.queue_url, request, _delete)
 
 
-async def delete_message_batch(at: SqsPlace, asked: shapes.DeleteBatch) -> Found:
+async def delete_message_batch(at: SqsPlace, request: shapes.DeleteBatch) -> Found:
     """Delete messages."""
-    return await _batch(at, asked.queue_url, asked.entries, _delete)
+    return await _batch(at, request.queue_url, request.entries, _delete)
 
 
-async def change_message_visibility(at: SqsPlace, asked: shapes.ChangeVisibility) -> None:
+async def change_message_visibility(at: SqsPlace, request: shapes.ChangeVisibility) -> None:
     """Let a message be visible to others sooner, or later."""
-    await _one(at, asked.queue_url, asked, _change)
+    await _one(at, request.queue_url, request, _change)
 
 
-async def change_message_visibility_batch(at: SqsPlace, asked: shapes.ChangeBatch) -> Found:
+async def change_message_visibility_batch(at: SqsPlace, request: shapes.ChangeBatch) -> Found:
     """Let messages be visible to others sooner, or later."""
-    return await _batch(at, asked.queue_url, asked.entries, _change)
+    return await _batch(at, request.queue_url, request.entries, _change)
 
 
 async def _one(at: SqsPlace, url: str, entry: E, settle: Settle[E]) -> None:
@@ -203,34 +203,34 @@ def _shown(
         "MD5OfBody": m.md5_of(body),
         "Body": body,
     }
-    asked = m.asked_for(attributes, wanted)
-    if asked:
-        found["MessageAttributes"] = {name: m.shown(one) for name, one in asked.items()}
-        found["MD5OfMessageAttributes"] = m.md5_of_attributes(asked)
+    requested = m.asked_for(attributes, wanted)
+    if requested:
+        found["MessageAttributes"] = {name: m.shown(one) for name, one in requested.items()}
+        found["MD5OfMessageAttributes"] = m.md5_of_attributes(requested)
     if system:
-        told = _system_of(at, entry, message)
-        found["Attributes"] = {name: text for name, text in told.items() if name in system}
+        values = _system_of(at, entry, message)
+        found["Attributes"] = {name: text for name, text in values.items() if name in system}
     return found
 
 
 def _system_of(at: SqsPlace, entry: QueueEntry, message: Delivery) -> dict[str, str]:
     token, headers = at.caller.token, message.headers
-    told = {
+    values = {
         "SenderId": at.account if token is None else token.id,
         "SentTimestamp": str(message.sent_at),
         "ApproximateReceiveCount": str(message.attempt),
         "ApproximateFirstReceiveTimestamp": str(_first_receive(at, entry.name, message)),
     }
     if entry.settings.fifo:
-        told["SequenceNumber"] = m.sequence_number(message.id)
-        told["MessageDeduplicationId"] = headers.get(m.DEDUP, str(message.id))
+        values["SequenceNumber"] = m.sequence_number(message.id)
+        values["MessageDeduplicationId"] = headers.get(m.DEDUP, str(message.id))
     if message.channel:
-        told["MessageGroupId"] = message.channel
+        values["MessageGroupId"] = message.channel
     if m.TRACE in headers:
-        told["AWSTraceHeader"] = headers[m.TRACE]
+        values["AWSTraceHeader"] = headers[m.TRACE]
     if message.origin is not None and message.origin.queue != entry.name:
-        told["DeadLetterQueueSourceArn"] = at.arn(message.origin.queue)
-    return told
+        values["DeadLetterQueueSourceArn"] = at.arn(message.origin.queue)
+    return values
 
 
 def _first_receive(at: SqsPlace, queue: str, message: Delivery) -> int:

@@ -100,13 +100,13 @@ class SqsDoor:
             raise SqsError("InvalidAction", f"The action {call.action[:80]} is not valid.", 404)
         shape, action = ACTIONS[call.action]
         headers = self._headers(call, request_id)
-        asked = call.read(shape)
-        found = await action(at, asked)
-        if isinstance(asked, shapes.ReceiveMessage):
+        request = call.read(shape)
+        found = await action(at, request)
+        if isinstance(request, shapes.ReceiveMessage):
             found, received = found
-            queue, body = at.name(asked.queue_url), call.answer(found, request_id)
-            told = [(name.encode(), value.encode()) for name, value in headers.items()]
-            return DeliveryResponse(at.caller, queue, received, [body], headers=told)
+            queue, body = at.name(request.queue_url), call.answer(found, request_id)
+            raw_headers = [(name.encode(), value.encode()) for name, value in headers.items()]
+            return DeliveryResponse(at.caller, queue, received, [body], headers=raw_headers)
         return Response(call.answer(found, request_id), 200, headers)
 
     async def _caller(self, request: Request, body: bytes) -> tuple[AuthorizedStore, str]:

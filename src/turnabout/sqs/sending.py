@@ -22,17 +22,17 @@ DELAY_MAX = 900
 NOT_OF_THIS_TYPE = "The request includes a parameter that is not valid for this queue type."
 
 
-async def send_message(at: SqsPlace, asked: shapes.SendMessage) -> Found:
+async def send_message(at: SqsPlace, request: shapes.SendMessage) -> Found:
     """Send a message."""
-    entry = await at.queue(asked.queue_url, v.Send)
-    ids = await _send(at, entry, [_outgoing(at, entry, asked)])
-    return _answer(entry, asked, ids[0])
+    entry = await at.queue(request.queue_url, v.Send)
+    ids = await _send(at, entry, [_outgoing(at, entry, request)])
+    return _answer(entry, request, ids[0])
 
 
-async def send_message_batch(at: SqsPlace, asked: shapes.SendBatch) -> Found:
+async def send_message_batch(at: SqsPlace, request: shapes.SendBatch) -> Found:
     """Send messages; those that are wrong are told one by one, and the others are sent."""
-    entry = await at.queue(asked.queue_url, v.Send)
-    entries = batch_checked(asked.entries)
+    entry = await at.queue(request.queue_url, v.Send)
+    entries = batch_checked(request.entries)
     if sum(m.size_of(one.message_body, {}) for one in entries) > BATCH_BYTES_MAX:
         raise SqsError("BatchRequestTooLong", "A batch has at most 1048576 bytes.")
     good: list[tuple[shapes.SendEntry, Outgoing]] = []
@@ -56,8 +56,8 @@ async def send_message_batch(at: SqsPlace, asked: shapes.SendBatch) -> Found:
 
 def failure(id_: str, error: SqsError) -> Found:
     """The error of an entry of a batch."""
-    told = {"SenderFault": error.status < 500, "Code": error.code, "Message": error.text}
-    return {"Id": id_, **told}
+    details = {"SenderFault": error.status < 500, "Code": error.code, "Message": error.text}
+    return {"Id": id_, **details}
 
 
 async def _send(at: SqsPlace, entry: QueueEntry, messages: list[Outgoing]) -> tuple[int, ...]:
@@ -67,26 +67,26 @@ async def _send(at: SqsPlace, entry: QueueEntry, messages: list[Outgoing]) -> tu
     return outcome.ids
 
 
-def _outgoing(at: SqsPlace, entry: QueueEntry, asked: shapes.MessageShape) -> Outgoing:
+def _outgoing(at: SqsPlace, entry: QueueEntry, message: shapes.MessageShape) -> Outgoing:
     """The message that a queue keeps. Raises: SqsError."""
     kept = attrs.kept_of(entry)
-    body = m.checked_body(asked.message_body)
-    given = m.checked_attributes(asked.message_attributes)
+    body = m.checked_body(message.message_body)
+    attributes = m.checked_attributes(message.message_attributes)
     most = min(int(kept.get("MaximumMessageSize", MESSAGE_BYTES_MAX)), at.payload_bytes_max)
-    if m.size_of(body, given) > most:
+    if m.size_of(body, attributes) > most:
         text = f"Message must be shorter than {most} bytes."
         raise wrong(f"One or more parameters are invalid. Reason: {text}")
-    delay = asked.delay_seconds
+    delay = message.delay_seconds
     if delay is not None and not 0 <= delay <= DELAY_MAX:
         raise invalid("DelaySeconds", delay, "DelaySeconds must be >= 0 and <= 900.")
-    key = _dedup_key(entry, kept, asked)
-    group = m.checked_id("MessageGroupId", asked.message_group_id)
+    key = _dedup_key(entry, kept, message)
+    group = m.checked_id("MessageGroupId", message.message_group_id)
     if entry.settings.fifo and group is None:
         raise missing("MessageGroupId")
     if entry.settings.fifo and delay:
         raise invalid("DelaySeconds", delay, NOT_OF_THIS_TYPE)
-    payload, content_type, headers = m.packed(body, given)
-    if (trace := _trace_of(asked)) is not None:
+    payload, content_type, headers = m.packed(body, attributes)
+    if (trace := _trace_of(message)) is not None:
         headers[m.TRACE] = trace
     if key is not None:
         headers[m.DEDUP] = key
@@ -101,37 +101,37 @@ def _outgoing(at: SqsPlace, entry: QueueEntry, asked: shapes.MessageShape) -> Ou
     )
 
 
-def _dedup_key(entry: QueueEntry, kept: Any, asked: shapes.MessageShape) -> str | None:
-    given = m.checked_id("MessageDeduplicationId", asked.message_deduplication_id)
+def _dedup_key(entry: QueueEntry, kept: Any, message: shapes.MessageShape) -> str | None:
+    dedup_id = m.checked_id("MessageDeduplicationId", message.message_deduplication_id)
     if not entry.settings.fifo:
-        if given is not None:
-            raise invalid("MessageDeduplicationId", given, NOT_OF_THIS_TYPE)
+        if dedup_id is not None:
+            raise invalid("MessageDeduplicationId", dedup_id, NOT_OF_THIS_TYPE)
         return None
-    if given is None and kept.get("ContentBasedDeduplication") != "true":
+    if dedup_id is None and kept.get("ContentBasedDeduplication") != "true":
         raise wrong(
             "The queue should either have ContentBasedDeduplication enabled or "
             "MessageDeduplicationId provided explicitly"
         )
-    return given or sha256(asked.message_body.encode()).hexdigest()
+    return dedup_id or sha256(message.message_body.encode()).hexdigest()
 
 
-def _trace_of(asked: shapes.MessageShape) -> str | None:
+def _trace_of(message: shapes.MessageShape) -> str | None:
     """The trace header. Raises: SqsError for any other system attribute."""
-    for name, one in asked.message_system_attributes.items():
+    for name, one in message.message_system_attributes.items():
         if name != "AWSTraceHeader" or one.data_type != "String" or not one.string_value:
             raise wrong(f"Message system attribute name '{name}' is invalid.")
         return m.checked_body(one.string_value)
     return None
 
 
-def _answer(entry: QueueEntry, asked: shapes.MessageShape, id_: int) -> Found:
+def _answer(entry: QueueEntry, message: shapes.MessageShape, id_: int) -> Found:
     found: Found = {
         "MessageId": message_uuid(id_, entry.name),
-        "MD5OfMessageBody": m.md5_of(asked.message_body),
+        "MD5OfMessageBody": m.md5_of(message.message_body),
     }
-    if (digest := m.md5_of_attributes(asked.message_attributes)) is not None:
+    if (digest := m.md5_of_attributes(message.message_attributes)) is not None:
         found["MD5OfMessageAttributes"] = digest
-    if (digest := m.md5_of_attributes(asked.message_system_attributes)) is not None:
+    if (digest := m.md5_of_attributes(message.message_system_attributes)) is not None:
         found["MD5OfMessageSystemAttributes"] = digest
     if entry.settings.fifo:
         found["SequenceNumber"] = m.sequence_number(id_)

@@ -66,10 +66,10 @@ class Signature:
     def _canonical(self, request: Request, body: bytes) -> str:
         """The text that is signed, in its canonical form."""
         raw: bytes = request.scope.get("raw_path") or request.url.path.encode()
-        given = parse_qsl(request.url.query, keep_blank_values=True)
+        query = parse_qsl(request.url.query, keep_blank_values=True)
         pairs = sorted(
             (quote(name, safe="-_.~"), quote(value, safe="-_.~"))
-            for name, value in given
+            for name, value in query
             if name != "X-Amz-Signature"
         )
         headers = [
@@ -88,17 +88,17 @@ class Signature:
 
 def signature_of(request: Request) -> Signature | None:
     """The signature of a request; None: it has none. Raises: SqsError for one that is not whole."""
-    given = request.headers.get("authorization", "")
-    asked = request.query_params
-    if given.startswith(ALGORITHM):
-        pairs = [one.strip().partition("=") for one in given[len(ALGORITHM) :].split(",")]
+    header = request.headers.get("authorization", "")
+    query = request.query_params
+    if header.startswith(ALGORITHM):
+        pairs = [one.strip().partition("=") for one in header[len(ALGORITHM) :].split(",")]
         parts = {name: value for name, _, value in pairs}
         fields = parts.get("Credential"), parts.get("SignedHeaders"), parts.get("Signature")
         when, lifetime = request.headers.get("x-amz-date"), None
-    elif asked.get("X-Amz-Algorithm") == ALGORITHM:
+    elif query.get("X-Amz-Algorithm") == ALGORITHM:
         names = ("X-Amz-Credential", "X-Amz-SignedHeaders", "X-Amz-Signature")
-        fields = tuple(asked.get(name) for name in names)
-        when, lifetime = asked.get("X-Amz-Date"), _lifetime(asked.get("X-Amz-Expires", ""))
+        fields = tuple(query.get(name) for name in names)
+        when, lifetime = query.get("X-Amz-Date"), _lifetime(query.get("X-Amz-Expires", ""))
     else:
         return None
     credential, signed, value = fields

@@ -36,8 +36,8 @@ def dump_answer(kind: type[v.Verb[A]], answer: A, place: Any = None) -> bytes:
     """The body of the answer to a verb; of a part of a list, with the `place` where it goes on."""
     dump = answer_of(kind).dump
     assert dump is not None
-    said = dump(answer)
-    return _encode(said if place is None else msgspec.structs.replace(said, next=place))
+    dumped = dump(answer)
+    return _encode(dumped if place is None else msgspec.structs.replace(dumped, next=place))
 
 
 def answer_pieces(kind: type[v.Verb[A]], answer: A) -> Iterator[bytes]:
@@ -71,8 +71,8 @@ def load_part(kind: type[v.Verb[A]], body: bytes) -> tuple[A, Any]:
     load = answer_of(kind).load
     assert load is not None
     try:
-        said = _answer_decoder(kind)(body)
-        return load(said), None if kind.pages is None else said.next
+        decoded = _answer_decoder(kind)(body)
+        return load(decoded), None if kind.pages is None else decoded.next
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise Uncertain(
             f"the response is not an answer to {kind.name} ({error}): the call may have happened"

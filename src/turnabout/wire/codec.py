@@ -49,25 +49,25 @@ class Request(Value):
 # --- verbs ---------------------------------------------------------------------------------------
 
 
-def load_verb(kind: type[v.Verb[A]], body: bytes, /, **given: str) -> v.Verb[A]:
-    """The verb in a request; `given` are the fields of path and query, as texts.
+def load_verb(kind: type[v.Verb[A]], body: bytes, /, **parameters: str) -> v.Verb[A]:
+    """The verb in a request; `parameters` are the fields of path and query, as texts.
 
     Raises: UsageError that names the place.
     """
-    return load_call(kind, body, **given).verb
+    return load_call(kind, body, **parameters).verb
 
 
-def load_call(kind: Kind, body: bytes, /, **given: str) -> VerbItem:
+def load_call(kind: Kind, body: bytes, /, **parameters: str) -> VerbItem:
     """Like `load_verb`, with the other fields of the request."""
-    return _load(kind, body, given, as_text=True)
+    return _load(kind, body, parameters, as_text=True)
 
 
-def _load(kind: Kind, body: bytes, given: Mapping[str, Any], *, as_text: bool) -> VerbItem:
+def _load(kind: Kind, body: bytes, parameters: Mapping[str, Any], *, as_text: bool) -> VerbItem:
     plan = plan_of(kind)
-    values = _given(plan, given, as_text=as_text)
-    said = _read(plan, body or b"{}")
+    values = _parameters(plan, parameters, as_text=as_text)
+    decoded = _read(plan, body or b"{}")
     try:
-        for part, one in zip(plan.body, plan.load(said), strict=True):
+        for part, one in zip(plan.body, plan.load(decoded), strict=True):
             values[part.name] = one
     except Misplaced as error:
         raise UsageError(str(error)) from error
@@ -108,8 +108,8 @@ def request_of(verb: v.Verb[Any]) -> Request:
                 limits.plain_name(text)
             path = path.replace(f"{{{name}}}", quote(str(text), safe=""))
     query = {
-        name: _to_text(part.form.said(values[part.name]))
-        for name, part in plan.given.items()
+        name: _to_text(part.form.dumped(values[part.name]))
+        for name, part in plan.parameters.items()
         if part.name in route.query and values[part.name] != part.default
     }
     try:
@@ -155,7 +155,7 @@ def _dump_body(plan: RoutePlan, verb: v.Verb[Any]) -> bytes:
         raise UsageError("the namespace comes from the token: it cannot be named here")
     if not plan.body:
         return b""
-    said: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     try:
         for part in plan.body:
             one = values.get(part.name, part.default)
@@ -166,29 +166,29 @@ def _dump_body(plan: RoutePlan, verb: v.Verb[Any]) -> bytes:
             if plan.route.body is not None:
                 return _encode(dumped)
             if part.default is UNSET or one != part.default:
-                said[part.wire_name] = dumped
-        return _encode(said)
+                fields[part.wire_name] = dumped
+        return _encode(fields)
     except (TypeError, ValueError, AttributeError, OverflowError) as error:
         if isinstance(error, UsageError):
             raise
         raise UsageError(f"this cannot be written as JSON: {error}") from error
 
 
-def _given(plan: RoutePlan, given: Mapping[str, Any], *, as_text: bool) -> dict[str, Any]:
+def _parameters(plan: RoutePlan, parameters: Mapping[str, Any], *, as_text: bool) -> dict[str, Any]:
     """The fields of path and query, read and checked."""
     values: dict[str, Any] = {}
-    for name, one in given.items():
-        part = plan.given.get(name)
+    for name, one in parameters.items():
+        part = plan.parameters.get(name)
         if part is None:
-            known = [other for other in plan.given if other not in plan.route.in_path]
+            known = [other for other in plan.parameters if other not in plan.route.in_path]
             there = f"it has {', '.join(known)}" if known else "it has none here"
             raise UsageError(f"{limits.shown(name)} is not a field of the query: {there}")
         try:
             values[part.name] = _value_of(part, one, as_text=as_text)
         except UsageError as error:
             raise UsageError(f"{name}: {error}") from error
-    if len(values) < len(plan.given):
-        for name, part in plan.given.items():
+    if len(values) < len(plan.parameters):
+        for name, part in plan.parameters.items():
             if part.default is NODEFAULT and part.name not in values:
                 raise UsageError(f"{name}: missing; it belongs in the query")
     return values
@@ -200,9 +200,9 @@ def _value_of(part: FieldPart, one: Any, *, as_text: bool = True) -> Any:
         if not (isinstance(one, str) and part.form.type is str):  # else its check is all it needs
             one = msgspec.convert(one, part.form.type, strict=not as_text)
     except msgspec.ValidationError as error:
-        told = _plain(str(error))
+        reason = _plain(str(error))
         raise UsageError(
-            told.replace("got str", f"not {limits.shown(one)}") if as_text else told
+            reason.replace("got str", f"not {limits.shown(one)}") if as_text else reason
         ) from error
     return one if one is None or part.form.load is None else part.form.load(one)
 
@@ -218,18 +218,18 @@ def _to_text(one: Any) -> str:
 
 def _read(plan: RoutePlan, body: bytes) -> Any:
     try:
-        said = plan.decode(body)
+        decoded = plan.decode(body)
     except msgspec.ValidationError as error:
-        told = _placed(str(error))
-        if told.startswith(_UNKNOWN) and plan.route.body is None:
-            told += f": there is {', '.join(part.wire_name for part in plan.body)}"
-        raise UsageError(told) from error
+        reason = _placed(str(error))
+        if reason.startswith(_UNKNOWN) and plan.route.body is None:
+            reason += f": there is {', '.join(part.wire_name for part in plan.body)}"
+        raise UsageError(reason) from error
     except (msgspec.DecodeError, ValueError) as error:
         raise UsageError(f"the body is not valid JSON: {error}") from error
     except RecursionError:
         raise UsageError(f"$: nests deeper than {limits.JSON_DEPTH_MAX} levels") from None
     refuse_twice(body)
-    return said
+    return decoded
 
 
 def _placed(text: str) -> str:
@@ -277,10 +277,10 @@ def _refuse(pairs: list[tuple[str, Any]]) -> None:
 _once = json.JSONDecoder(object_pairs_hook=_refuse).decode
 
 
-def _find_twice(said: Any, place: str) -> str | None:
-    if isinstance(said, _Pairs):
+def _find_twice(value: Any, place: str) -> str | None:
+    if isinstance(value, _Pairs):
         names: set[str] = set()
-        for name, inner in said:
+        for name, inner in value:
             if name in names:
                 return f"{place}.{name}"
             names.add(name)
@@ -288,8 +288,8 @@ def _find_twice(said: Any, place: str) -> str | None:
                 continue
             if (found := _find_twice(inner, f"{place}.{name}")) is not None:
                 return found
-    elif isinstance(said, list):
-        for i, inner in enumerate(cast("list[Any]", said)):
+    elif isinstance(value, list):
+        for i, inner in enumerate(cast("list[Any]", value)):
             if (found := _find_twice(inner, f"{place}[{i}]")) is not None:
                 return found
     return None
@@ -321,7 +321,7 @@ def load_transaction(body: bytes) -> tuple[tuple[v.Verb[Any], ...], bool]:
     Raises: UsageError that names the place.
     """
     try:
-        said = _decode_transaction(body)
+        transaction = _decode_transaction(body)
     except msgspec.ValidationError as error:
         raise UsageError(_placed(str(error))) from error
     except (msgspec.DecodeError, ValueError) as error:
@@ -330,12 +330,12 @@ def load_transaction(body: bytes) -> tuple[tuple[v.Verb[Any], ...], bool]:
         raise UsageError(f"$: nests deeper than {limits.JSON_DEPTH_MAX} levels") from None
     refuse_twice(body)
     verbs: list[v.Verb[Any]] = []
-    for i, item in enumerate(said.verbs):
+    for i, item in enumerate(transaction.verbs):
         try:
             verbs.append(_load_item(item))
         except UsageError as error:
             raise UsageError(f"$.verbs[{i}]: {str(error).removeprefix('$: ')}") from error
-    return tuple(verbs), said.all_or_none
+    return tuple(verbs), transaction.all_or_none
 
 
 _KINDS: Mapping[str, Kind] = {kind.name: kind for kind in v.VOCABULARY}
@@ -346,9 +346,9 @@ def _dump_item(verb: v.Verb[Any]) -> dict[str, Raw]:
     body = dump_verb(verb)
     item = {"verb": Raw(_encode(verb.name))}
     values = plan.spread(verb)
-    for name, part in plan.given.items():
+    for name, part in plan.parameters.items():
         if values.get(part.name) is not None:
-            item[name] = Raw(_encode(part.form.said(values[part.name])))
+            item[name] = Raw(_encode(part.form.dumped(values[part.name])))
     if plan.route.body is not None:
         item[plan.route.body] = Raw(body)
     elif body:
@@ -368,11 +368,11 @@ def _load_item(item: dict[str, Raw]) -> v.Verb[Any]:
 def load_item(kind: Kind, fields: dict[str, Raw]) -> VerbItem:
     """A verb of all its fields, those of path and query, too. Raises: UsageError."""
     plan = plan_of(kind)
-    given = {
-        name: msgspec.json.decode(fields.pop(name)) for name in [*plan.given] if name in fields
+    parameters = {
+        name: msgspec.json.decode(fields.pop(name)) for name in [*plan.parameters] if name in fields
     }
     for name in plan.route.in_path:
-        if name not in given and plan.route.also is None:
+        if name not in parameters and plan.route.also is None:
             raise UsageError(f"{name}: missing")
     if plan.route.body is not None:
         body = bytes(fields.pop(plan.route.body, Raw(b"{}")))
@@ -380,7 +380,7 @@ def load_item(kind: Kind, fields: dict[str, Raw]) -> VerbItem:
             raise UsageError(f"{limits.shown(next(iter(fields)))} is not a field of {kind.name}")
     else:
         body = _encode(fields)
-    return _load(kind, body, given, as_text=False)
+    return _load(kind, body, parameters, as_text=False)
 
 
 _encode = msgspec.json.Encoder().encode

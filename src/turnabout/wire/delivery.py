@@ -33,10 +33,10 @@ class Delivery(msgspec.Struct, forbid_unknown_fields=True):
     origin: Raw | UnsetType = UNSET
 
 
-def dump(given: entities.Delivery) -> Delivery:
+def dump(delivery: entities.Delivery) -> Delivery:
     """The delivery with its receipt."""
-    id_, attempt, channel, priority, payload, kind, headers, state = given[:8]
-    failures, crashes, sent_at, origin, lease_until, lease_ms, lease = given[8:]
+    id_, attempt, channel, priority, payload, kind, headers, state = delivery[:8]
+    failures, crashes, sent_at, origin, lease_until, lease_ms, lease = delivery[8:]
     return Delivery(
         entities.receipt_text(id_, attempt, lease),
         id_,
@@ -69,37 +69,37 @@ def _stored(text: str | None, decode: Callable[[str], object]) -> Raw | UnsetTyp
     return Raw(text.encode())
 
 
-def load(said: Delivery) -> entities.Delivery:
+def load(delivery: Delivery) -> entities.Delivery:
     """The delivery again. Raises: UsageError if receipt, bytes, headers or origin are none."""
-    content = said.payload
+    content = delivery.payload
     payload = bytes(content.json) if isinstance(content.json, Raw) else load_bytes(content)
     return entities.Delivery(
-        said.id,
-        said.attempt,
-        said.channel,
-        said.priority,
+        delivery.id,
+        delivery.attempt,
+        delivery.channel,
+        delivery.priority,
         payload,
-        said.content_type,
-        _text(said.headers, _decode_headers, "headers are an object of texts"),
-        None if said.state is UNSET else load_bytes(said.state),
-        said.failures,
-        said.crashes,
-        said.sent_at,
-        _text(said.origin, _decode_origin, "an origin tells why a message died"),
-        said.lease_until,
-        ms_of(said.lease_seconds),
-        entities.Receipt.parse(said.receipt).lease,
+        delivery.content_type,
+        _text(delivery.headers, _decode_headers, "headers are an object of texts"),
+        None if delivery.state is UNSET else load_bytes(delivery.state),
+        delivery.failures,
+        delivery.crashes,
+        delivery.sent_at,
+        _text(delivery.origin, _decode_origin, "an origin tells why a message died"),
+        delivery.lease_until,
+        ms_of(delivery.lease_seconds),
+        entities.Receipt.parse(delivery.receipt).lease,
     )
 
 
-def _text(said: Raw | UnsetType, decode: Callable[[str], object], told: str) -> str | None:
-    if isinstance(said, UnsetType):
+def _text(raw: Raw | UnsetType, decode: Callable[[str], object], message: str) -> str | None:
+    if isinstance(raw, UnsetType):
         return None
-    text = bytes(said).decode()
+    text = bytes(raw).decode()
     try:
         decode(text)
     except msgspec.DecodeError as error:
-        raise UsageError(f"{told}: {error}") from error
+        raise UsageError(f"{message}: {error}") from error
     return text
 
 

@@ -27,9 +27,9 @@ def load_object(kind: Kind, body: bytes) -> VerbItem:
             refuse_twice(body)
             return load_item(kind, fields)
         form = shape_of(kind)
-        said = msgspec.json.decode(body, type=form.type)
+        decoded = msgspec.json.decode(body, type=form.type)
         refuse_twice(body)
-        return VerbItem(said if form.load is None else form.load(said))
+        return VerbItem(decoded if form.load is None else form.load(decoded))
     except (msgspec.DecodeError, RecursionError) as error:
         raise UsageError(f"not a valid {kind.name}: {error}") from error
 
@@ -39,7 +39,7 @@ def object_of(kind: Kind) -> type[msgspec.Struct]:
     if kind not in ROUTE_OF:
         return struct_of(kind.__name__, parts_of(kind))
     plan = plan_of(kind)
-    parts = sorted([*plan.given.values(), *plan.body], key=lambda part: _has_default(part.default))
+    parts = sorted([*plan.parameters.values(), *plan.body], key=lambda p: _has_default(p.default))
     return struct_of(kind.__name__, tuple(parts))
 
 

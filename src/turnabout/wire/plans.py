@@ -38,7 +38,7 @@ class RoutePlan:
     """Reading and writing requests for one verb."""
 
     route: Route
-    given: Mapping[str, FieldPart]
+    parameters: Mapping[str, FieldPart]
     """Fields of the path and the query, by their name on the wire."""
     body: tuple[FieldPart, ...]
     struct: Any
@@ -58,12 +58,12 @@ def plan_of(kind: Kind) -> RoutePlan:
     route = ROUTE_OF[kind]
     parts = _parts(kind)
     outside = (*route.in_path, *route.query)
-    given = {part.wire_name: part for part in parts if part.name in outside}
+    parameters = {part.wire_name: part for part in parts if part.name in outside}
     body = tuple(part for part in parts if part.name not in outside)
     if route.waits:
         wait = FieldPart("wait_seconds", "wait_seconds", Form(Annotated[float, WAIT]), 0.0)
         if route.method == "GET":
-            given["wait_seconds"] = wait
+            parameters["wait_seconds"] = wait
         else:
             body = (*body, wait)
     if route.body is not None:
@@ -74,7 +74,7 @@ def plan_of(kind: Kind) -> RoutePlan:
         load = cast("Callable[[Any], list[Any]]", loader(lambda *values: list(values), body))
     return RoutePlan(
         route,
-        given,
+        parameters,
         body,
         struct,
         msgspec.json.Decoder(struct).decode,
@@ -87,7 +87,7 @@ def plan_of(kind: Kind) -> RoutePlan:
 def _only(part: FieldPart) -> Callable[[Any], list[Any]]:
     load = part.form.load
     assert load is not None
-    return lambda said: [load(said)]
+    return lambda decoded: [load(decoded)]
 
 
 def _parts(kind: Kind) -> tuple[FieldPart, ...]:
@@ -179,10 +179,10 @@ def changes_of(cls: type[QueueSettings | Policy]) -> Form:
     by_name = {part.name: part for part in parts}
     usual = QueueSettings(fifo=True) if cls is QueueSettings else Policy()  # `block` needs FIFO
 
-    def load(said: Any) -> dict[str, Any]:
+    def load(decoded: Any) -> dict[str, Any]:
         changes: dict[str, Any] = {}
         for part in parts:
-            value = getattr(said, part.wire_name)
+            value = getattr(decoded, part.wire_name)
             if value is UNSET:
                 continue
             if value is not None and part.form.load is not None:
@@ -195,12 +195,12 @@ def changes_of(cls: type[QueueSettings | Policy]) -> Form:
 
     def dump(changes: Mapping[str, Any]) -> dict[str, Any]:
         usual.changed(changes)  # refuses what JSON would make something else of
-        said = dict(changes)
-        for name, value in said.items():
+        fields = dict(changes)
+        for name, value in fields.items():
             way = by_name[name].form.dump
             if way is not None and value is not None:
-                said[name] = way(value)
-        return said
+                fields[name] = way(value)
+        return fields
 
     return Form(struct, load, dump)
 
@@ -212,8 +212,8 @@ def _part_of_a_policy(changes: Form) -> Form:
     assert dump is not None
     names = {part.name for part in parts_of(Policy)}
 
-    def load_policy(said: Any) -> Policy | dict[str, Any]:
-        some = load(said)
+    def load_policy(decoded: Any) -> Policy | dict[str, Any]:
+        some = load(decoded)
         return Policy(**some) if some.keys() == names else some
 
     def dump_policy(value: Policy | Mapping[str, Any]) -> dict[str, Any]:
@@ -261,8 +261,8 @@ def _in_an_object(kind: Kind, name: str, form: Form) -> Form:
     get = getter((name,))
     load, dump = form.load, form.dump
 
-    def load_answer(said: Any) -> Any:
-        (value,) = get(said)
+    def load_answer(decoded: Any) -> Any:
+        (value,) = get(decoded)
         return value if load is None or value is None else load(value)
 
     def dump_answer(value: Any) -> Any:

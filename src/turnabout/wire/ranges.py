@@ -90,7 +90,7 @@ RANGES: Mapping[str, Meta] = {
     "Rate.burst": Meta(ge=1, le=1_000_000),
     "QueueSettings.max_attempts": _WHOLE,
     "QueueSettings.max_messages": _WHOLE,
-    "Asked.wait_seconds": WAIT,
+    "PollQuery.wait_seconds": WAIT,
 }
 """Bounds by class and field; for a duration in `_ms`, in seconds."""
 

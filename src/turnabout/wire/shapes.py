@@ -46,7 +46,7 @@ class Form:
     load: Turning | None = None
     dump: Turning | None = None
 
-    def said(self, value: Any) -> Any:
+    def dumped(self, value: Any) -> Any:
         """A value as it is said."""
         return value if self.dump is None or value is None else self.dump(value)
 
@@ -152,8 +152,8 @@ def loader(make: Callable[..., Any], parts: tuple[FieldPart, ...]) -> Turning:
     get = getter(tuple(part.wire_name for part in parts))
     ways = [(i, p.wire_name, p.form.load) for i, p in enumerate(parts) if p.form.load is not None]
 
-    def load(said: Any) -> Any:
-        values = get(said)
+    def load(decoded: Any) -> Any:
+        values = get(decoded)
         for i, name, way in ways:
             if values[i] is not None and values[i] is not UNSET:
                 try:
@@ -232,11 +232,11 @@ def _list_of(one: Form) -> Form:
     if load is None or dump is None:
         return Form(listed)
 
-    def load_all(said: tuple[Any, ...]) -> tuple[Any, ...]:
+    def load_all(items: tuple[Any, ...]) -> tuple[Any, ...]:
         try:
-            return tuple([None if item is None else load(item) for item in said])
+            return tuple([None if item is None else load(item) for item in items])
         except UsageError:
-            for i, item in enumerate(said):  # once more, to name the place
+            for i, item in enumerate(items):  # once more, to name the place
                 try:
                     if item is not None:
                         load(item)
@@ -260,10 +260,10 @@ def _any_of(hints: tuple[Any, ...], key: str) -> Form:
     loads = {form.type: form.load for form in forms.values()}
     dumps = {hint: form.dump for hint, form in forms.items()}
 
-    def load(said: Any) -> Any:
-        way = loads[type(said)]
+    def load(decoded: Any) -> Any:
+        way = loads[type(decoded)]
         assert way is not None
-        return way(said)
+        return way(decoded)
 
     def dump(value: Any) -> Any:
         way = dumps[type(value)]
@@ -292,16 +292,16 @@ def _content_ways(
     at_type = names.index("content_type")
     may_be_left_out = cls in {Outgoing, Result}
 
-    def make(*given: Any) -> Any:
-        values = list(given)
+    def make(*arguments: Any) -> Any:
+        values = list(arguments)
         if values[at] is not None:
             values[at], usual = values[at]
             if values[at_type] is None:
                 values[at_type] = usual
         return cls(*values)
 
-    def dump_parts(*given: Any) -> Any:
-        values = list(given)
+    def dump_parts(*arguments: Any) -> Any:
+        values = list(arguments)
         if values[at] is not None:
             values[at] = dump_content(values[at], values[at_type])
             if may_be_left_out and values[at_type] == type_of(values[at]):

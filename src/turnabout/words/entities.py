@@ -254,8 +254,8 @@ def note_of(text: str | None) -> Note | None:
     """A note as stores keep it."""
     if text is None:
         return None
-    said = json.loads(text)
-    return Note(said["text"], said["progress"])
+    fields = json.loads(text)
+    return Note(fields["text"], fields["progress"])
 
 
 def kept_note(note: Note | None) -> str | None:

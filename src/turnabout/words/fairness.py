@@ -17,10 +17,10 @@ UNSERVED_MS = 60_000
 """Messages that have been ready for that long while nothing was handed out are a fault."""
 
 
-def share_order(given: object) -> None:
+def share_order(order: object) -> None:
     """Check an order of channels. Raises: UsageError."""
-    if given not in (orders := get_args(ShareOrder)):
-        raise UsageError(f"sort is one of {', '.join(orders)}, not {shown(given)}")
+    if order not in (orders := get_args(ShareOrder)):
+        raise UsageError(f"sort is one of {', '.join(orders)}, not {shown(order)}")
 
 
 class ChannelShare(Value):

@@ -228,12 +228,12 @@ def judged(
 
 def promises(
     count: Callable[[str], int],
-    asked: Container[str],
+    names: Container[str],
     questions: Mapping[str, Question] = PROMISES,
 ) -> Iterator[Finding]:
     """The answers to those of the questions that can be asked; `count` runs one."""
     for name, question in questions.items():
-        if name in asked:
+        if name in names:
             yield of_zero(name, count(name), question)
 
 

@@ -84,11 +84,11 @@ def plain_name(name: object, what: str = "queue") -> str:
     return name
 
 
-def names(given: object, what: str, most: int) -> tuple[str, ...]:
+def names(value: object, what: str, most: int) -> tuple[str, ...]:
     """A tuple of at most `most` names, without repeats."""
-    if not isinstance(given, tuple):
-        raise UsageError(f"{what} are a tuple of str, not {type(given).__name__}")
-    texts = cast("tuple[str, ...]", given)
+    if not isinstance(value, tuple):
+        raise UsageError(f"{what} are a tuple of str, not {type(value).__name__}")
+    texts = cast("tuple[str, ...]", value)
     whole(len(texts), what, 0, most)
     for name in texts:
         queue_name(name)
@@ -172,11 +172,11 @@ def content_type(text: object) -> str:
     return text
 
 
-def headers(given: object) -> dict[str, str]:
+def headers(mapping: object) -> dict[str, str]:
     """Up to 64 text headers, 16 KiB together, names not empty."""
-    if not isinstance(given, Mapping):
-        raise UsageError(f"headers are a mapping of str to str, not {type(given).__name__}")
-    texts = cast("Mapping[str, str]", given)
+    if not isinstance(mapping, Mapping):
+        raise UsageError(f"headers are a mapping of str to str, not {type(mapping).__name__}")
+    texts = cast("Mapping[str, str]", mapping)
     if len(texts) > HEADERS_MAX:  # before each of a million is looked at
         raise UsageError(f"a message has at most {HEADERS_MAX} headers, not {len(texts):,}")
     clean: dict[str, str] = {}
@@ -346,13 +346,13 @@ def reason(text: object) -> str | None:
     return text
 
 
-def labels(given: object) -> str | None:
+def labels(mapping: object) -> str | None:
     """Labels as the JSON that is kept, of at most 16 KiB: texts by names of 1 to 255 characters.
     None: there are none.
     """
-    if not isinstance(given, Mapping):
-        raise UsageError(f"labels are a mapping of str to str, not {type(given).__name__}")
-    texts = cast("Mapping[str, str]", given)
+    if not isinstance(mapping, Mapping):
+        raise UsageError(f"labels are a mapping of str to str, not {type(mapping).__name__}")
+    texts = cast("Mapping[str, str]", mapping)
     for name, text in texts.items():
         utf8(text, "a label")
         if not (utf8(name, "a label's name") and len(name) <= LABEL_NAME_CHARS_MAX):
@@ -384,11 +384,11 @@ def position(text: object, what: str) -> str:
     return text
 
 
-def message_ids(given: object, most: int = IDS_MAX) -> tuple[int, ...]:
+def message_ids(value: object, most: int = IDS_MAX) -> tuple[int, ...]:
     """Ids of messages, at most 10,000 unless told otherwise."""
-    if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
-        raise UsageError(f"ids are a list of int, not {type(given).__name__}")
-    ids = tuple(cast("Iterable[int]", given))
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+        raise UsageError(f"ids are a list of int, not {type(value).__name__}")
+    ids = tuple(cast("Iterable[int]", value))
     whole(len(ids), "ids in one call", 0, most)
     for one in ids:
         whole(one, "an id", 1, ID_MAX)

@@ -27,22 +27,22 @@ A = TypeVar("A")
 class PlannedVerb(Generic[A]):
     """A verb that runs at the end of the block."""
 
-    __slots__ = ("_told", "verb")
+    __slots__ = ("_outcome", "verb")
 
     def __init__(self, verb: Verb[A]) -> None:
         self.verb = verb
-        self._told: tuple[A] | None = None
+        self._outcome: tuple[A] | None = None
 
     @property
     def outcome(self) -> A:
         """The outcome. Raises: UsageError as long as it has not been done."""
-        if self._told is None:
+        if self._outcome is None:
             raise UsageError("a batch runs at the end of its `with` block: read outcomes after it")
-        return self._told[0]
+        return self._outcome[0]
 
     def tell(self, outcome: A) -> None:
         """Marks a verb that was carried out."""
-        self._told = (outcome,)
+        self._outcome = (outcome,)
 
 
 class BatchPlan:

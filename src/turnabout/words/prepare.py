@@ -58,12 +58,12 @@ def outgoing(
     )
 
 
-def message_of(given: Any, max_payload_bytes: int) -> Outgoing:
+def message_of(message: Any, max_payload_bytes: int) -> Outgoing:
     """A message as it is, or one with that payload."""
-    if not isinstance(given, Outgoing):
-        return outgoing(given, max_payload_bytes=max_payload_bytes)
-    limits.payload(given.payload, max_payload_bytes)
-    return given
+    if not isinstance(message, Outgoing):
+        return outgoing(message, max_payload_bytes=max_payload_bytes)
+    limits.payload(message.payload, max_payload_bytes)
+    return message
 
 
 def result(value: Any) -> Result | None:
@@ -90,9 +90,9 @@ def receipts_of(which: Iterable[Any]) -> tuple[Receipt, ...]:
     return all_of(Receipt, [getattr(one, "receipt", one) for one in which])
 
 
-def all_of(kind: type[T], given: Iterable[T]) -> tuple[T, ...]:
+def all_of(kind: type[T], values: Iterable[T]) -> tuple[T, ...]:
     """A tuple of that kind; anything else in it is refused."""
-    items = tuple(given)
+    items = tuple(values)
     if set(map(type, items)) == {kind}:
         return items
     for item in items:

@@ -65,11 +65,11 @@ def check_user(url: str) -> None:
 def _parts(url: str) -> tuple[str, str, str | None, str, list[str]]:
     """Scheme, user, password (None: there is none), what is behind the `@`, options."""
     scheme, _, rest = url.partition("://")
-    given, at, place = rest.rpartition("@") if scheme != "sqlite" else ("", "", rest)
-    while at and "?" in given and "=" in re.split("[?&]", given)[-1]:  # it is in an option's value
-        given, at, more = given.rpartition("@")
+    login, at, place = rest.rpartition("@") if scheme != "sqlite" else ("", "", rest)
+    while at and "?" in login and "=" in re.split("[?&]", login)[-1]:  # it is in an option's value
+        login, at, more = login.rpartition("@")
         place = f"{more}@{place}"
-    user, colon, password = given.partition(":")
+    user, colon, password = login.partition(":")
     place, _, query = place.partition("?")
     return scheme, user, password if colon else None, place, query.split("&") if query else []
 

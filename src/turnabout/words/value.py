@@ -31,11 +31,11 @@ class Value(Struct, frozen=True, repr_omit_defaults=True):
 def unchecked(value: T, changes: Mapping[str, Any]) -> T:
     """A copy with other fields, which were checked before: `__post_init__` is not called."""
     made = copy(value)
-    for name, given in changes.items():
-        force_setattr(made, name, given)
+    for name, new_value in changes.items():
+        force_setattr(made, name, new_value)
     return made
 
 
-def _plain(given: Any) -> Any:
+def _plain(value: Any) -> Any:
     """A field as it was given: a mapping is kept behind a proxy, which can't be pickled."""
-    return dict(cast("Any", given)) if type(given) is MappingProxyType else given
+    return dict(cast("Any", value)) if type(value) is MappingProxyType else value

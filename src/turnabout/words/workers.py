@@ -84,11 +84,11 @@ def entries_of(rows: Iterable[Sequence[Any]]) -> tuple[WorkerEntry, ...]:
 _STATE = msgspec.json.Decoder(WorkerState)
 
 
-def worker_name(given: str | None = None) -> str:
+def worker_name(label: str | None = None) -> str:
     """The name of a worker of this process: `host:pid`, after what it is called, if it is."""
     number = next(_run_numbers)
     name = this_process() if number == 1 else f"{this_process()}:{number}"
-    return name if given is None else f"{given}@{name}"
+    return name if label is None else f"{label}@{name}"
 
 
 def this_process() -> str:

@@ -100,8 +100,8 @@ class AsyncRemoteStore(AsyncStore):
         """A version that changes with what the server tells; asks only the first time."""
         if self._notifier.last(queue, change) is None:
             with contextlib.suppress(TurnaboutError):  # a hint only: the look will tell
-                told = await self._drive(self._exchange.version(queue, change, None, 0))
-                self._notifier.learn(queue, change, told)
+                version = await self._drive(self._exchange.version(queue, change, None, 0))
+                self._notifier.learn(queue, change, version)
         return self._notifier.version(queue, change)
 
     async def wait(

@@ -22,7 +22,7 @@ from turnabout import wire
 from turnabout._async.schedules import AsyncSchedules
 from turnabout._async.shared import Shared
 from turnabout.server.api import openapi
-from turnabout.server.api.waiting import Asked, Waiting
+from turnabout.server.api.waiting import PollQuery, Waiting
 from turnabout.server.auth.authorized_store import AuthorizedStore
 from turnabout.server.context import ServerContext
 from turnabout.server.http.delivery_response import (
@@ -210,10 +210,10 @@ class Native:
     async def signal(self, request: Request) -> None:
         """The queue's version, which changes with it, as soon as it differs from `seen`."""
         caller = await self.context.caller(request)
-        asked = wire.load_fields(Asked, wire.load_query(request.scope["query_string"]))
+        poll = wire.load_fields(PollQuery, wire.load_query(request.scope["query_string"]))
         queue = limits.queue_name(request.path_params["queue"])
-        wait_seconds = min(asked.wait_seconds, self.context.options.max_wait_seconds)
-        number = await self.waiting.signal(caller, queue, asked, wait_seconds, request)
+        wait_seconds = min(poll.wait_seconds, self.context.options.max_wait_seconds)
+        number = await self.waiting.signal(caller, queue, poll, wait_seconds, request)
         body = msgspec.json.encode({"signal": number, "instance": self.waiting.instance})
         await answer(request, body)
 
@@ -225,14 +225,14 @@ class Native:
         """The caller and the call. A caller without access is refused before the body is read."""
         caller = await self.context.caller(request)
         scope = request.scope
-        given: dict[str, Any] = dict(scope["path_params"])
+        parameters: dict[str, Any] = dict(scope["path_params"])
         if scope["query_string"]:
-            asked = wire.load_query(scope["query_string"])
-            for name in asked.keys() & given.keys():
+            query = wire.load_query(scope["query_string"])
+            for name in query.keys() & parameters.keys():
                 raise UsageError(f"{name}: appears twice, in the path and in the query")
-            given |= asked
+            parameters |= query
         body = await request.body()
-        call = await self._read(body, partial(wire.load_call, kind, body, **given))
+        call = await self._read(body, partial(wire.load_call, kind, body, **parameters))
         check_limits(call.verb, self.context.options)
         return caller, call
 
@@ -314,9 +314,9 @@ def _headers_of(request: Request) -> tuple[dict[str, str], str]:
     return headers, content_type
 
 
-def _utf8(given: bytes, name: str) -> str:
+def _utf8(value: bytes, name: str) -> str:
     try:
-        return given.decode()
+        return value.decode()
     except UnicodeDecodeError as error:
         raise UsageError(f"the header {name} is not UTF-8") from error
 

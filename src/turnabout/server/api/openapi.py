@@ -15,7 +15,7 @@ from msgspec import NODEFAULT, UNSET
 
 from turnabout import wire
 from turnabout.server.api.examples import EXAMPLES
-from turnabout.server.api.waiting import Asked
+from turnabout.server.api.waiting import PollQuery
 from turnabout.wire.answers import TransactionAnswer
 from turnabout.wire.codec import TransactionBody
 from turnabout.wire.errors import ErrorBody
@@ -178,7 +178,7 @@ def _operation(row: Route, path: str, schemas: Mapping[Any, Json]) -> Json:
         **_described(row.verb.__doc__),
         "parameters": [
             _parameter(part, row.in_path)
-            for part in plan.given.values()
+            for part in plan.parameters.values()
             if not (is_other and part.name in row.in_path)
         ],
         "responses": {
@@ -263,8 +263,8 @@ def _beside(schemas: Mapping[Any, Json]) -> list[tuple[str, str, Json]]:
         "required": True,
         "content": _json(_schema_of(schemas, TransactionBody)),
     }
-    changes = _plain("signal", Asked.__doc__, _json(signal))
-    changes["parameters"] = [in_path, *[_parameter(part, ()) for part in parts_of(Asked)]]
+    changes = _plain("signal", PollQuery.__doc__, _json(signal))
+    changes["parameters"] = [in_path, *[_parameter(part, ()) for part in parts_of(PollQuery)]]
     some: Json = {"application/json": {"schema": {"type": "object"}}}
     return [
         (f"{queue}/send", "post", raw),

@@ -37,7 +37,7 @@ STRANGE_SECONDS = 1.0
 """Longest wait of a client whose `seen` is another server's: the number means nothing here."""
 
 
-class Asked(Value):
+class PollQuery(Value):
     """A question to a queue's signal, about messages for receivers, ends of messages, or both."""
 
     change: Literal["any", "ready", "ended"] = "any"
@@ -108,13 +108,13 @@ class Waiting:
             await asyncio.sleep(patience.before_look(time.monotonic()))
 
     async def signal(
-        self, caller: AuthorizedStore, queue: str, asked: Asked, seconds: float, request: Request
+        self, caller: AuthorizedStore, queue: str, poll: PollQuery, seconds: float, request: Request
     ) -> int:
         """The queue's signal, as soon as it differs from the one that the client saw."""
-        change = Change[asked.change.upper()]
+        change = Change[poll.change.upper()]
         number = await caller.signal(queue, change)
-        seen = asked.seen
-        if asked.instance not in {None, self.instance}:
+        seen = poll.seen
+        if poll.instance not in {None, self.instance}:
             seen, seconds = number, min(seconds, STRANGE_SECONDS)
         if seen != number or not seconds:
             return number

@@ -109,13 +109,13 @@ class Authenticator:
         return rights
 
     async def _rights(self, scope: Scope) -> Rights:
-        given = _authorization(scope)
-        if given is not None:
-            seen = sha256(given).digest()  # no secret is kept, not even in memory
+        header = _authorization(scope)
+        if header is not None:
+            seen = sha256(header).digest()  # no secret is kept, not even in memory
             known = self._seen.get(seen)
             if known is not None and known.until > self._clock():
                 return known.rights
-            shown = _token_in(given)
+            shown = _token_in(header)
             if shown is not None and shown.startswith(TOKEN_PREFIX):
                 known = await self._found(shown, (scope.get("client") or ("",))[0])
                 _keep(self._seen, seen, known)
@@ -128,8 +128,8 @@ class Authenticator:
         """The rights of a token that was valid when the database was last asked, at any time
         before: for requests that can be answered while the database is away. None for any other.
         """
-        given = _authorization(scope)
-        seen = None if given is None else self._seen.get(sha256(given).digest())
+        header = _authorization(scope)
+        seen = None if header is None else self._seen.get(sha256(header).digest())
         if seen is None or seen.rights.token is None or seen.rights.token.id not in self._known:
             return None
         return seen.rights
@@ -194,7 +194,7 @@ class Authenticator:
                         "this server has been sent too many unknown tokens: repeat later", wait
                     )
             task = self._finding[id_] = asyncio.ensure_future(self._ask(id_, buckets))
-            task.add_done_callback(lambda done: self._asked(id_, done))
+            task.add_done_callback(lambda done: self._end_lookup(id_, done))
         return await asyncio.shield(task)
 
     def _buckets(self, client: str) -> list[Bucket]:
@@ -234,7 +234,7 @@ class Authenticator:
             return _Known(found.digest, old.rights, until)
         return _Known(found.digest, Rights(token.namespace, token), until)
 
-    def _asked(self, id_: str, task: asyncio.Task[Any]) -> None:
+    def _end_lookup(self, id_: str, task: asyncio.Task[Any]) -> None:
         del self._finding[id_]
         if not task.cancelled():
             task.exception()  # its waiters get the error
@@ -276,18 +276,18 @@ def _is_here(host: str) -> bool:
 
 def _authorization(scope: Scope) -> bytes | None:
     """The header. Raises: Unauthorized if there are two."""
-    given: bytes | None = None
+    header: bytes | None = None
     for name, value in scope["headers"]:
         if name == b"authorization":
-            if given is not None:
+            if header is not None:
                 raise Unauthorized(REFUSED)
-            given = value
-    return given
+            header = value
+    return header
 
 
-def _token_in(given: bytes) -> str | None:
+def _token_in(header: bytes) -> str | None:
     """The token in the header: after `Bearer`, or as the password after `Basic`."""
-    scheme, _, rest = given.partition(b" ")
+    scheme, _, rest = header.partition(b" ")
     scheme, rest = scheme.lower(), rest.strip()
     if scheme == b"basic":
         try:

@@ -109,17 +109,17 @@ class AuthorizedStore(AsyncStore):
             if refused is not None:
                 return refused[0], None
         try:
-            told: Verb[Any] = part_of(self._inside(verb))
+            namespaced: Verb[Any] = part_of(self._inside(verb))
             if rights.scopes is not None and verb.lists:
-                told = rights.widened(told)
+                namespaced = rights.widened(namespaced)
             usage = None
             if kind in BOUNDED:
                 usage = self.services.authenticator.quotas.usage(rights.namespace)
             if usage is None:
-                answer = await self._in_turn(told)
+                answer = await self._in_turn(namespaced)
             else:
-                async with usage.room((told,)) as outcomes:
-                    answer = await self._in_turn(told)
+                async with usage.room((namespaced,)) as outcomes:
+                    answer = await self._in_turn(namespaced)
                     outcomes.append(answer)
         except TurnaboutError as error:
             raise outside_error(error, rights.namespace) from error.__cause__
@@ -131,7 +131,7 @@ class AuthorizedStore(AsyncStore):
         shown = self._shown(verb, answer)
         if isinstance(verb, v.ScheduleList) and verb.due:
             return shown, None  # it is not by name: what is fired makes room for the rest
-        place = kind.pages.place(told, answer)
+        place = kind.pages.place(namespaced, answer)
         if place is not None and shown and kind.lists:  # of what is not shown no name is told
             place = kind.pages.of(shown[-1])
         return shown, place
@@ -151,10 +151,10 @@ class AuthorizedStore(AsyncStore):
                     must_hold([*range(place), refused[0]])
         rest = [place for place in range(len(verbs)) if place not in answers]
         try:
-            told = [
+            permitted = [
                 rights.widened(part_of(self._inside(verbs[place]), len(rest))) for place in rest
             ]
-            done = await self._transaction(told, all_or_none=all_or_none) if told else []
+            done = await self._transaction(permitted, all_or_none=all_or_none) if permitted else []
         except TurnaboutError as error:
             raise outside_error(error, rights.namespace) from error.__cause__
         for place, answer in zip(rest, done, strict=True):
@@ -171,9 +171,9 @@ class AuthorizedStore(AsyncStore):
         if rights.scopes is not None:
             rights.need(Receive, verb.queue)
         try:
-            told = inside(verb, rights.namespace)
+            namespaced = inside(verb, rights.namespace)
             most = self.services.authenticator.quotas.max_polls(self.namespace)
-            received = await self.services.long_poll.receive(told, wait_seconds, gone, most)
+            received = await self.services.long_poll.receive(namespaced, wait_seconds, gone, most)
         except TurnaboutError as error:
             raise outside_error(error, rights.namespace) from error.__cause__
         try:
@@ -181,7 +181,7 @@ class AuthorizedStore(AsyncStore):
                 rights
             )  # it may have been revoked while this waited
         except BaseException:
-            self.services.long_poll.give_back(told.queue, received.deliveries)
+            self.services.long_poll.give_back(namespaced.queue, received.deliveries)
             raise
         return outside(received, rights.namespace)
 
@@ -261,33 +261,33 @@ class AuthorizedStore(AsyncStore):
 
     def _inside(self, verb: Verb[Any]) -> Verb[Any]:
         """The verb with stored names, and the token's label where a record keeps it."""
-        told = inside(verb, self.namespace)
+        namespaced = inside(verb, self.namespace)
         token = self.token
-        if token is not None and isinstance(told, v.RedriveStart):
-            told = replace(told, started_by=f"token {token.label or token.id}")
-        return told
+        if token is not None and isinstance(namespaced, v.RedriveStart):
+            namespaced = replace(namespaced, started_by=f"token {token.label or token.id}")
+        return namespaced
 
-    async def _in_turn(self, told: Verb[A]) -> A:
+    async def _in_turn(self, verb: Verb[A]) -> A:
         services = self.services
-        run = partial(services.batched.run, told)
-        return await services.admission.turns.run(self.namespace, run, told)
+        run = partial(services.batched.run, verb)
+        return await services.admission.turns.run(self.namespace, run, verb)
 
-    async def _all_in_turn(self, told: Sequence[Verb[Any]], *, all_or_none: bool) -> list[Any]:
+    async def _all_in_turn(self, verbs: Sequence[Verb[Any]], *, all_or_none: bool) -> list[Any]:
         services = self.services
-        run = partial(services.batched.run_transaction, told, all_or_none=all_or_none)
-        return await services.admission.turns.run(self.namespace, run, *told)
+        run = partial(services.batched.run_transaction, verbs, all_or_none=all_or_none)
+        return await services.admission.turns.run(self.namespace, run, *verbs)
 
-    async def _transaction(self, told: Sequence[Verb[Any]], *, all_or_none: bool) -> list[Any]:
+    async def _transaction(self, verbs: Sequence[Verb[Any]], *, all_or_none: bool) -> list[Any]:
         quotas = self.services.authenticator.quotas
         if self.token is not None:
-            quotas.more(self.namespace, len(told) - 1)
-        bounded = bounded_in(told)
+            quotas.more(self.namespace, len(verbs) - 1)
+        bounded = bounded_in(verbs)
         usage = quotas.usage(self.namespace) if bounded else None
         if usage is None:
-            return await self._all_in_turn(told, all_or_none=all_or_none)
+            return await self._all_in_turn(verbs, all_or_none=all_or_none)
         async with usage.room(bounded) as outcomes:
-            answers = await self._all_in_turn(told, all_or_none=all_or_none)
-            pairs = zip(told, answers, strict=True)
+            answers = await self._all_in_turn(verbs, all_or_none=all_or_none)
+            pairs = zip(verbs, answers, strict=True)
             outcomes.extend(answer for verb, answer in pairs if verb in bounded)
             return answers
 

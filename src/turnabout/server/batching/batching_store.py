@@ -25,7 +25,7 @@ from turnabout.words.value import replace
 from turnabout.words.verbs import Receive, Release, Send, Verb
 
 A = TypeVar("A")
-Asked = tuple[Verb[Any], "asyncio.Future[Any]"]
+Call = tuple[Verb[Any], "asyncio.Future[Any]"]
 """A pending verb, and the future of its answer."""
 
 SPLITS_MAX = 3
@@ -117,12 +117,12 @@ class VerbBatcher:
         self._front = front
         self._kind = kind
         self._key = key
-        self._batcher: Batcher[Asked] = Batcher(self._next, self._end, front.start)
+        self._batcher: Batcher[Call] = Batcher(self._next, self._end, front.start)
         self.ask = self._batcher.add
         self._some_ask_again = False
         """Some callers of the last batch were put back to ask again."""
 
-    async def _next(self, pending: deque[Asked]) -> None:
+    async def _next(self, pending: deque[Call]) -> None:
         """Carry out one batch."""
         batch = self._take(pending)
         if not batch:
@@ -132,15 +132,15 @@ class VerbBatcher:
         if len(batch) > 1 and not self._some_ask_again:
             await gather(pending, len(batch))
 
-    def _end(self, pending: deque[Asked], error: BaseException | None) -> None:
+    def _end(self, pending: deque[Call], error: BaseException | None) -> None:
         """Fail calls that are left after a bug, so that no caller waits for ever."""
-        for asked in pending:
-            _fail(asked, error or asyncio.CancelledError())
+        for call in pending:
+            _fail(call, error or asyncio.CancelledError())
         self._front.forget(self._key)
 
-    def _take(self, waiting: deque[Asked]) -> list[Asked]:
+    def _take(self, waiting: deque[Call]) -> list[Call]:
         """The first one pending, and those behind it that can be one verb with it."""
-        taken = list[Asked]()
+        taken = list[Call]()
         batch = VerbBatch(self._kind)
         while waiting:
             verb, answer = waiting[0]
@@ -151,32 +151,32 @@ class VerbBatcher:
             waiting.popleft()
         return taken
 
-    async def _carry_out(self, asked: Sequence[Asked], splits: int) -> None:
+    async def _carry_out(self, calls: Sequence[Call], splits: int) -> None:
         """Run one verb for all. If it is refused or wrong, run each alone."""
-        if len(asked) == 1:
-            await self._alone(asked[0])
+        if len(calls) == 1:
+            await self._alone(calls[0])
             return
-        verbs = [verb for verb, _ in asked]
+        verbs = [verb for verb, _ in calls]
         try:
             answer = await self._front.store.run(self._kind.merge(verbs))
             if isinstance(answer, ChannelFull) and splits:
-                await self._without_channel(answer.channel, asked, splits)
+                await self._without_channel(answer.channel, calls, splits)
             elif isinstance(answer, (ChannelFull, QueueFull)):
-                self._set_apart(asked)
+                self._set_apart(calls)
             else:
-                self._share(asked, answer, self._kind.cut(verbs, answer))
+                self._share(calls, answer, self._kind.cut(verbs, answer))
         except UsageError:
-            self._set_apart(asked)  # nothing happened, and one of them may be the cause
+            self._set_apart(calls)  # nothing happened, and one of them may be the cause
         except Exception as error:  # noqa: BLE001 - raised again, by everybody in the batch
-            for one in asked:
+            for one in calls:
                 _fail(one, error)
 
-    def _share(self, asked: Sequence[Asked], answer: Any, parts: Sequence[Any]) -> None:
+    def _share(self, calls: Sequence[Call], answer: Any, parts: Sequence[Any]) -> None:
         """Give each caller its part. A receive that got nothing while others got something asks
         again: there may be more now, and only an empty answer says when something is due.
         """
-        again: list[Asked] = []
-        for one, part in zip(asked, parts, strict=True):
+        again: list[Call] = []
+        for one, part in zip(calls, parts, strict=True):
             if isinstance(answer, Received) and answer.deliveries and not part.deliveries:
                 if part.acked:  # that is done, and is not to be done again: it asks by itself
                     self._hand_out(one, replace(part, retry_after_ms=0))
@@ -187,41 +187,41 @@ class VerbBatcher:
         self._batcher.pending.extendleft(reversed(again))
         self._some_ask_again = bool(again)
 
-    async def _without_channel(self, full: str, asked: Sequence[Asked], splits: int) -> None:
+    async def _without_channel(self, full: str, calls: Sequence[Call], splits: int) -> None:
         """Handle a full channel: run the sends to it one by one, without delaying the others."""
-        apart = [one for one in asked if full in channels_of(one[0])]
-        others = [one for one in asked if full not in channels_of(one[0])]
+        apart = [one for one in calls if full in channels_of(one[0])]
+        others = [one for one in calls if full not in channels_of(one[0])]
         self._set_apart(apart)
         if others:
             await self._carry_out(others, splits - 1)
 
-    def _set_apart(self, asked: Sequence[Asked]) -> None:
+    def _set_apart(self, calls: Sequence[Call]) -> None:
         """Each alone, not by the batcher. Sends one after the other: the first has the room."""
-        if isinstance(asked[0][0], Send):
-            self._front.start(self._one_by_one(asked))
+        if isinstance(calls[0][0], Send):
+            self._front.start(self._one_by_one(calls))
         else:
-            for one in asked:
+            for one in calls:
                 self._front.start(self._alone(one))
 
-    async def _one_by_one(self, asked: Sequence[Asked]) -> None:
-        for one in asked:
+    async def _one_by_one(self, calls: Sequence[Call]) -> None:
+        for one in calls:
             if not one[1].done():
                 await self._alone(one)
 
-    async def _alone(self, asked: Asked) -> None:
+    async def _alone(self, call: Call) -> None:
         try:
-            self._hand_out(asked, await self._front.store.run(asked[0]))
+            self._hand_out(call, await self._front.store.run(call[0]))
         except Exception as error:  # noqa: BLE001 - raised again, by the caller
-            _fail(asked, error)
+            _fail(call, error)
 
-    def _hand_out(self, asked: Asked, part: Any) -> None:
-        verb, answer = asked
+    def _hand_out(self, call: Call, part: Any) -> None:
+        verb, answer = call
         if answer.done():
             self._front.give_back(verb, part)
         else:
             answer.set_result(part)
 
 
-def _fail(asked: Asked, error: BaseException) -> None:
-    if not asked[1].done():
-        asked[1].set_exception(error)
+def _fail(call: Call, error: BaseException) -> None:
+    if not call[1].done():
+        call[1].set_exception(error)

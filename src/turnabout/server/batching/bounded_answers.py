@@ -43,13 +43,13 @@ class BoundedAnswers(AsyncForwardingStore):
 
     async def run(self, verb: Verb[A]) -> A:
         """Run a verb. Raises: Busy if there is no room for its answer."""
-        told: Verb[Any] = verb
-        if isinstance(told, Receive):
-            return cast("A", await self._receive(told))
-        room = min(_room_of(told), self._answers.most)
+        any_verb: Verb[Any] = verb
+        if isinstance(any_verb, Receive):
+            return cast("A", await self._receive(any_verb))
+        room = min(_room_of(any_verb), self._answers.most)
         if not room:
             return await self._store.run(verb)
-        async with self._answers.asking(_namespace_of(told), room, room):
+        async with self._answers.asking(_namespace_of(any_verb), room, room):
             return await self._store.run(verb)
 
     async def _receive(self, verb: Receive) -> Received:
@@ -80,11 +80,11 @@ class BoundedAnswers(AsyncForwardingStore):
         namespace = namespace_of(verb.queue)
         async with self._answers.asking(
             namespace, min(verb.max_messages, most) * size, size
-        ) as asked:
-            most = asked.size // size
-            told = verb if most == verb.max_messages else replace(verb, max_messages=most)
-            received = await self._store.run(told)
-            asked.brought(received.size)
+        ) as share:
+            most = share.size // size
+            bounded = verb if most == verb.max_messages else replace(verb, max_messages=most)
+            received = await self._store.run(bounded)
+            share.brought(received.size)
         return received, most
 
     async def run_transaction(
@@ -98,17 +98,17 @@ class BoundedAnswers(AsyncForwardingStore):
             return await self._store.run_transaction(verbs, all_or_none=all_or_none)
         least = lists + (self._message_bytes if wanted else 0)
         namespace = _namespace_of(*verbs)
-        async with self._answers.asking(namespace, wanted + lists, least) as asked:
-            left = (asked.size - lists) // self._message_bytes
-            told: list[Verb[Any]] = []
+        async with self._answers.asking(namespace, wanted + lists, least) as share:
+            left = (share.size - lists) // self._message_bytes
+            bounded: list[Verb[Any]] = []
             for verb in verbs:
                 one = verb
                 if isinstance(verb, Receive):
                     one = replace(verb, max_messages=min(verb.max_messages, max(1, left)))
                     left -= one.max_messages
-                told.append(one)
-            answers = await self._store.run_transaction(told, all_or_none=all_or_none)
-            asked.brought(sum(one.size for one in answers if isinstance(one, Received)))
+                bounded.append(one)
+            answers = await self._store.run_transaction(bounded, all_or_none=all_or_none)
+            share.brought(sum(one.size for one in answers if isinstance(one, Received)))
             return answers
 
 

@@ -89,7 +89,7 @@ def set_(app: App, name: str | None, **quotas: Any) -> None:
         known = {one.name: one for one in turnabout.store.run(c.NamespaceList())}
         changed = replace(known.get(wanted, c.Namespace(wanted)), **given(quotas))
         kept = turnabout.store.run(c.NamespaceSet(changed))
-    app.say(kept, f"{shown_namespace(kept.name)}: {_told(kept)}.")
+    app.say(kept, f"{shown_namespace(kept.name)}: {_quotas_text(kept)}.")
 
 
 @namespace.command(
@@ -122,8 +122,8 @@ def delete(app: App, name: str) -> None:
     wanted = namespace_given(name)
     with open_database(app) as turnabout:
         deleted = turnabout.store.run(c.NamespaceDelete(wanted))
-    told = shown_namespace(wanted)
-    text = f"Deleted {told}." if deleted else f"There is no namespace {told}."
+    label = shown_namespace(wanted)
+    text = f"Deleted {label}." if deleted else f"There is no namespace {label}."
     app.say({"namespace": wanted, "deleted": deleted}, text)
     if not deleted:
         negative()
@@ -162,7 +162,7 @@ def _usage(
     return found
 
 
-def _told(one: c.Namespace) -> str:
+def _quotas_text(one: c.Namespace) -> str:
     limits = (
         (one.max_messages, ("message",)),
         (one.max_bytes, ("byte",)),

@@ -19,7 +19,7 @@ from click.core import ParameterSource
 from turnabout.cli import _places, _show
 from turnabout.cli._app import NEGATIVE, App
 from turnabout.cli._declare import command, option, options
-from turnabout.server.options import Said, ServerOptions
+from turnabout.server.options import OptionSpec, ServerOptions
 from turnabout.words.errors import UsageError
 from turnabout.words.extras import install_hint, refuse_windows
 from turnabout.words.limits import shown
@@ -74,18 +74,18 @@ def _setting(names: str, text: str, kind: Any = None, default: Any = None, **mor
     return option(names, text, kind, default, cls=Setting, **more)
 
 
-def _declared(name: str, default: Any, said: Said) -> Any:
+def _declared(name: str, default: Any, spec: OptionSpec) -> Any:
     """The option of the command line for a field of `ServerOptions`."""
-    flag = said.flag or name.replace("_", "-")
+    flag = spec.flag or name.replace("_", "-")
     if isinstance(default, bool):
         words = f"--{flag}/--no-{flag} {name}"
-        return _setting(words, said.text, default=default)
+        return _setting(words, spec.text, default=default)
     if isinstance(default, tuple):
-        return _setting(f"--{flag} {name}", said.text, multiple=True, metavar=said.metavar)
+        return _setting(f"--{flag} {name}", spec.text, multiple=True, metavar=spec.metavar)
     number = click.FLOAT if isinstance(default, float) else click.INT
-    kind = said.choices or (number if isinstance(default, (int, float)) else click.STRING)
-    metavar = said.metavar or (None if said.choices or isinstance(default, str) else "N")
-    return _setting(f"--{flag} {name}", said.text, kind, default, metavar=metavar)
+    kind = spec.choices or (number if isinstance(default, (int, float)) else click.STRING)
+    metavar = spec.metavar or (None if spec.choices or isinstance(default, str) else "N")
+    return _setting(f"--{flag} {name}", spec.text, kind, default, metavar=metavar)
 
 
 def _read_settings(context: click.Context, _: click.Parameter, path: str | None) -> None:
@@ -115,23 +115,23 @@ def _read_settings(context: click.Context, _: click.Parameter, path: str | None)
     context.meta[_FILE] = path
 
 
-def _options(context: click.Context, given: Mapping[str, Any]) -> ServerOptions:
+def _options(context: click.Context, values: Mapping[str, Any]) -> ServerOptions:
     """The options of a server. Raises: UsageError, with where the wrong one comes from."""
     try:
-        return ServerOptions(**given)
+        return ServerOptions(**values)
     except UsageError as error:
         for one in context.command.params:
             if not isinstance(one, Setting) or not (source := one.source(context)):
                 continue
-            others = {name: value for name, value in given.items() if name != one.name}
+            others = {name: value for name, value in values.items() if name != one.name}
             if _is_right(others):
                 raise UsageError(f"{error}{source}") from error
         raise
 
 
-def _is_right(given: Mapping[str, Any]) -> bool:
+def _is_right(values: Mapping[str, Any]) -> bool:
     try:
-        ServerOptions(**given)
+        ServerOptions(**values)
     except UsageError:
         return False
     return True
@@ -149,9 +149,9 @@ def _is_right(given: Mapping[str, Any]) -> bool:
         metavar="FILE")  # fmt: skip
 @_setting("--migrate", "First run `turnabout migrate up`.", bool)
 @_setting("--log-level", "From here on.", ("debug", "info", "warning", "error"), "info")
-@options(*(_declared(one.name, one.default, one.metadata["said"]) for one in fields(ServerOptions)))
+@options(*(_declared(one.name, one.default, one.metadata["spec"]) for one in fields(ServerOptions)))
 @click.pass_context
-def serve(context: click.Context, app: App, migrate: bool, log_level: str, **given: Any) -> None:
+def serve(context: click.Context, app: App, migrate: bool, log_level: str, **values: Any) -> None:
     """Serve the queues over HTTP until Ctrl-C or SIGTERM.
 
     Requests that run then may end, waiting ones are answered at once; a second signal ends it at
@@ -174,7 +174,7 @@ def serve(context: click.Context, app: App, migrate: bool, log_level: str, **giv
             f"the server needs the package {error.name}: {install_hint('server')}"
         ) from error
 
-    options = _options(context, given)
+    options = _options(context, values)
     configure(options.log_format, log_level.upper())
 
     def announce(serving: Serving) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from turnabout.server.counts import ServerCounts, template
-from turnabout.server.http.logs import scrubbed, told
+from turnabout.server.http.logs import scrubbed, stack
 from turnabout.server.tenants.quotas import Bucket
 
 access = logging.getLogger("turnabout.server.access")
@@ -82,7 +82,7 @@ class AccessLog:
         except Exception as error:  # noqa: BLE001 - the client gets an answer, the log the places
             if not _is_disconnect(error):
                 # Not `exc_info`: another formatter than ours would show what the error quotes.
-                errors.error("a request failed: %s", told(error), extra=_about(scope))
+                errors.error("a request failed: %s", stack(error), extra=_about(scope))
                 if not status:
                     await _fail(noted)
         finally:

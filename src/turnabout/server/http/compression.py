@@ -43,7 +43,7 @@ def compressed(send: Send) -> Send:
             is_whole = not message.get("more_body", False)
             if is_whole and len(body) > PAYS_BYTES and not _is_plain(start):
                 body = await _pressed(body)
-                start["headers"] = _told(start, len(body))
+                start["headers"] = _gzip_headers(start, len(body))
                 message = {**message, "body": body}
             await send(start)
             start = None
@@ -65,7 +65,7 @@ def _is_plain(start: Message) -> bool:
     )
 
 
-def _told(start: Message, size: int) -> list[tuple[bytes, bytes]]:
+def _gzip_headers(start: Message, size: int) -> list[tuple[bytes, bytes]]:
     kept = [pair for pair in start.get("headers", ()) if pair[0] != b"content-length"]
     return [
         *kept,

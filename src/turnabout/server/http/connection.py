@@ -399,9 +399,9 @@ class ClientConnection(asyncio.Protocol):
             self.transport.abort()
 
 
-def _address(given: Any) -> tuple[str, int] | None:
+def _address(address: Any) -> tuple[str, int] | None:
     """Host and port of one end; None where a transport has none, as at a Unix socket."""
-    if not isinstance(given, tuple):
+    if not isinstance(address, tuple):
         return None
-    host, port, *_ = cast("tuple[Any, ...]", given)
+    host, port, *_ = cast("tuple[Any, ...]", address)
     return str(host), int(port)

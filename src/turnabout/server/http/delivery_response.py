@@ -105,8 +105,8 @@ async def answer_in_pieces(
 
 
 async def _start(request: Request, body: bytes, status: int, headers: Headers) -> None:
-    told = [*headers, (b"content-length", str(len(body)).encode())]
-    await request._send({"type": "http.response.start", "status": status, "headers": told})
+    all_headers = [*headers, (b"content-length", str(len(body)).encode())]
+    await request._send({"type": "http.response.start", "status": status, "headers": all_headers})
 
 
 async def _answer_if_there(

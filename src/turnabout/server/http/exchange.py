@@ -10,7 +10,7 @@ from typing import Protocol
 from starlette.types import ASGIApp, Message, Scope
 
 from turnabout.server.http.connection_reaper import ConnectionReaper
-from turnabout.server.http.logs import told
+from turnabout.server.http.logs import stack
 
 HIGH_WATER_BYTES = 64 * 1024
 """Body bytes that the app has not asked for, above which reading stops."""
@@ -93,7 +93,7 @@ class HttpExchange:
         try:
             await self._connection.app(self.scope, self.receive, self.send)
         except Exception as error:  # noqa: BLE001 - the app's layers answer; this is one of them
-            log.error("a request failed: %s", told(error))  # noqa: TRY400 - it may quote a client
+            log.error("a request failed: %s", stack(error))  # noqa: TRY400 - it may quote a client
         if not (self.is_answered or self.disconnected):
             self._connection.close_when_read()  # the client has to see that it broke off
 

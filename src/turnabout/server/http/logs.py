@@ -35,7 +35,7 @@ def scrubbed(text: str) -> str:
     return text
 
 
-def told(error: BaseException) -> str:
+def stack(error: BaseException) -> str:
     """An exception without its text: its class, its cause's, and where they came through."""
     lines: list[str] = []
     current: BaseException | None = error
@@ -52,7 +52,7 @@ class _Formatter(logging.Formatter):
     """The part that both forms share: exceptions without texts, and the second net."""
 
     def formatException(self, ei: Any) -> str:  # noqa: N802 - the library's name
-        return told(ei[1]) if ei[1] is not None else ""
+        return stack(ei[1]) if ei[1] is not None else ""
 
     def _text(self, record: logging.LogRecord) -> str:
         return record.getMessage()

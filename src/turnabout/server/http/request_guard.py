@@ -136,18 +136,18 @@ class RequestGuard:
             return
         if len(host) != 1:
             raise Refusal(400, "usage", "host", "a request has exactly one Host header")
-        given = host[0]
-        if given in self._good:
+        header = host[0]
+        if header in self._good:
             return
-        name = _host_name(given)
+        name = _host_name(header)
         if not self._is_ours(name):
             raise Refusal(
                 400, "usage", "host",
                 f"this server is not known as {shown(name)}: if it should be, start it with "
                 f"--allow-host {name if name.isprintable() and name else 'NAME'}",
             )  # fmt: skip
-        if len(self._good) < _KNOWN_MAX and len(given) <= _KNOWN_BYTES_MAX:
-            self._good.add(given)
+        if len(self._good) < _KNOWN_MAX and len(header) <= _KNOWN_BYTES_MAX:
+            self._good.add(header)
 
     def _is_ours(self, name: str) -> bool:
         if "*" in self._hosts or name in self._hosts:
@@ -285,9 +285,9 @@ def _host_name(host: bytes) -> str:
 
 
 def _with_ours(
-    given: list[tuple[bytes, bytes]] | tuple[()], ours: Headers, origin: bytes | None
+    headers: list[tuple[bytes, bytes]] | tuple[()], ours: Headers, origin: bytes | None
 ) -> list[tuple[bytes, bytes]]:
-    answered = list(given)
+    answered = list(headers)
     own = {name for name, _ in answered}
     answered += [pair for pair in ours if pair[0] not in own]
     if origin is not None:

@@ -31,10 +31,10 @@ _LIST = statements("token_list")
 
 def namespace_set(connection: Connection, verb: c.NamespaceSet, now: int) -> c.Namespace:
     """Make a namespace, or set its quotas anew."""
-    given = verb.namespace
-    columns = {name: getattr(given, name) for name in c.Namespace.__struct_fields__}
+    namespace = verb.namespace
+    columns = {name: getattr(namespace, name) for name in c.Namespace.__struct_fields__}
     connection.execute(_SET["set"], {**columns, "now": now})
-    return c.Namespace(*connection.execute(_SET["find"], {"name": given.name}).fetchone())
+    return c.Namespace(*connection.execute(_SET["find"], {"name": namespace.name}).fetchone())
 
 
 def namespace_list(

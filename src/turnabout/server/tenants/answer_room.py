@@ -64,13 +64,13 @@ class AnswerRoom:
         Raises: Busy if that is less than `least`.
         """
         size = self._find(wanted, least) or await self._wait(namespace, wanted, least)
-        asked = AnswerShare(size)
+        share = AnswerShare(size)
         self._asking += size
         self._add(namespace, size)
         try:
-            yield asked
+            yield share
         finally:
-            kept = min(asked.kept, size)
+            kept = min(share.kept, size)
             self._give(namespace, size - kept)
             if kept > SMALL_BYTES:
                 loop = asyncio.get_running_loop()

@@ -64,10 +64,10 @@ def names_in(kind: type[Any]) -> Mapping[str, Kind]:
     found: dict[str, Kind] = {}
     for field, hint in get_type_hints(kind, include_extras=True).items():
         types = list(_plain_types(hint)) if field in kind.__match_args__ else []
-        told = [part.__metadata__[0] for part in types if get_origin(part) is Annotated]
-        if told:
-            is_optional = told[0] == "name" and type(None) in types
-            found[field] = "or none" if is_optional else told[0]
+        kinds = [part.__metadata__[0] for part in types if get_origin(part) is Annotated]
+        if kinds:
+            is_optional = kinds[0] == "name" and type(None) in types
+            found[field] = "or none" if is_optional else kinds[0]
         elif any(isinstance(part, type) and names_in(part) for part in types):
             found[field] = "values" if ... in types else "value"
     return found
@@ -131,10 +131,10 @@ def outside_error(error: TurnaboutError, namespace: str) -> TurnaboutError:
     """
     if isinstance(error, QueueNotFound):
         return QueueNotFound(plain(error.queue, namespace) or "")
-    told = type(error).__new__(type(error))
-    told.__dict__.update(error.__dict__)
-    told.args = tuple(_told(arg, namespace) for arg in error.args)
-    return told
+    copy = type(error).__new__(type(error))
+    copy.__dict__.update(error.__dict__)
+    copy.args = tuple(_plain_text(arg, namespace) for arg in error.args)
+    return copy
 
 
 # --- how -----------------------------------------------------------------------------------------
@@ -143,7 +143,7 @@ _QUOTED = re.compile(r"(['\"])(?:[A-Za-z0-9][A-Za-z0-9_.-]*/[A-Za-z0-9][A-Za-z0-
 """The quoted name of a queue in a namespace, as stores write it in a text."""
 
 
-def _told(text: Any, namespace: str) -> Any:
+def _plain_text(text: Any, namespace: str) -> Any:
     if not isinstance(text, str) or "/" not in text:
         return text
     if namespace != NO_NAMESPACE:
@@ -197,27 +197,27 @@ def _inside_of(kind: type[Any]) -> Step:
     return step
 
 
-def _put(how: Kind, given: Any, namespace: str) -> Any:
+def _put(how: Kind, value: Any, namespace: str) -> Any:
     """A field of a verb as it is stored."""
     match how:
         case "name":
-            return stored(given, namespace)
+            return stored(value, namespace)
         case "or none":
-            return None if given is None else stored(given, namespace)
+            return None if value is None else stored(value, namespace)
         case "namespace":
-            if given is not None:
+            if value is not None:
                 raise UsageError("a namespace is not named: it comes from the token")
             return namespace
         case "changes":
-            changes = dict(given)
+            changes = dict(value)
             for name in CHANGES:
                 if isinstance(changes.get(name), str):  # the settings refuse all else
                     changes[name] = stored(changes[name], namespace)
             return changes
         case "value":
-            return _INSIDE[type(given)](given, namespace)
+            return _INSIDE[type(value)](value, namespace)
         case "values":
-            return tuple(_INSIDE[type(one)](one, namespace) for one in given)
+            return tuple(_INSIDE[type(one)](one, namespace) for one in value)
         case "origin":
             raise AssertionError("no verb has an origin")
 
@@ -232,24 +232,24 @@ def _outside_of(kind: type[Any]) -> Step:
     return step
 
 
-def _take(how: Kind, given: Any, namespace: str) -> Any:
+def _take(how: Kind, value: Any, namespace: str) -> Any:
     """A field of an answer (or of a verb that is shown) as it is outside."""
     match how:
         case "name":
-            return plain(given, namespace) or ""
+            return plain(value, namespace) or ""
         case "or none":
-            return None if given is None else plain(given, namespace)
+            return None if value is None else plain(value, namespace)
         case "namespace":
             return None
         case "changes":
-            taken = {n: plain(given[n], namespace) for n in CHANGES if given.get(n) is not None}
-            return {**given, **taken}
+            taken = {n: plain(value[n], namespace) for n in CHANGES if value.get(n) is not None}
+            return {**value, **taken}
         case "value":
-            return _outside(given, namespace)
+            return _outside(value, namespace)
         case "values":
-            return tuple([_outside(one, namespace) for one in given])
+            return tuple([_outside(one, namespace) for one in value])
         case "origin":
-            story = json.loads(given)
+            story = json.loads(value)
             story["queue"] = plain(story["queue"], namespace) or ""
             return json.dumps(story, ensure_ascii=False)
 
