@@ -80,7 +80,7 @@ def first_due(schedule: Schedule, now: int, before: ScheduleEntry | None) -> int
     _refuse_what_decides_nothing(schedule)
     start = next_due(schedule, now)
     if start is None and schedule.at is None:
-        raise UsageError(f"{_told(schedule)} is never due: no day of the next fifty years fits it")
+        raise UsageError(f"{_label(schedule)} is never due: no day of the next fifty years fits it")
     last_at = None if before is None else before.last_at
     if schedule.at is not None:
         return schedule.at if last_at is None or last_at < schedule.at else None
@@ -273,5 +273,5 @@ def _in_reach(instant: int) -> int | None:
     return instant if instant < limits.FOREVER_MS else None
 
 
-def _told(schedule: Schedule) -> str:
+def _label(schedule: Schedule) -> str:
     return f"the schedule {schedule.name!r} ({limits.shown(schedule.cron or schedule.every_ms)})"

@@ -69,7 +69,7 @@ def test_help_has_examples_that_name_the_command(path: tuple[str, ...]) -> None:
 def test_every_command_takes_json_and_url_and_documents_its_json(path: tuple[str, ...]) -> None:
     command = command_at(path)
     assert isinstance(command, Command)
-    told = " ".join(_json.told(command.json))
+    told = " ".join(_json.help_lines(command.json))
     assert told
     assert "[]" not in told, "a list of what?"
     assert {"--json", "--url"} <= {word for param in command.params for word in param.opts}

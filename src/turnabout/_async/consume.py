@@ -109,23 +109,23 @@ class AsyncMessageLoop(Generic[M]):
         verb = self._verb
         while not self._ready:
             acks = tuple([message.receipt for message in self._done])
-            asked = Receive(
+            request = Receive(
                 verb.queue, verb.max_messages, verb.lease_ms, verb.shard, verb.turn, acks
             )
             try:
-                received = await self._receive_next(asked, self._wait_seconds)
+                received = await self._receive_next(request, self._wait_seconds)
             except Uncertain:
                 if unsure or not acks:
                     raise
                 unsure = True
                 continue
             done, self._done = self._done, []
-            self._told(done, received.acked, unsure=unsure)
+            self._warn_of_losses(done, received.acked, unsure=unsure)
             self._ready.extend(map(self._message_of, received.deliveries))
             if not self._is_endless:
                 return
 
-    def _told(
+    def _warn_of_losses(
         self, done: list[M], outcomes: tuple[AckOutcome, ...], *, unsure: bool = False
     ) -> None:
         for message, outcome in zip(done, outcomes, strict=True):
@@ -152,7 +152,7 @@ class AsyncMessageLoop(Generic[M]):
         with suppress(TurnaboutError):
             if done:
                 acks = tuple([message.receipt for message in done])
-                self._told(done, await store.run(Ack(queue, acks)))
+                self._warn_of_losses(done, await store.run(Ack(queue, acks)))
             if current is not None and not current.is_settled and error is not None:
                 failure = Failure(current.receipt, error, worker=this_process())
                 await store.run(Fail(queue, (failure,)))

@@ -239,8 +239,8 @@ class AsyncQueue(AsyncQueueAdmin):
         """
         least = 0 if limits.flag(exact, "exact") else 0.001
         lease_ms = None if lease_seconds is None else limits.lease_ms(lease_seconds, least=least)
-        said = Note(note) if isinstance(note, str) else note
-        return await self._store.run(v.Extend(self.name, receipts_of(which), lease_ms, said, exact))
+        note = Note(note) if isinstance(note, str) else note
+        return await self._store.run(v.Extend(self.name, receipts_of(which), lease_ms, note, exact))
 
     async def release(
         self, which: Iterable[AsyncMessage | Receipt]

@@ -236,8 +236,8 @@ class Queue(QueueAdmin):
         """
         least = 0 if limits.flag(exact, "exact") else 0.001
         lease_ms = None if lease_seconds is None else limits.lease_ms(lease_seconds, least=least)
-        said = Note(note) if isinstance(note, str) else note
-        return self._store.run(v.Extend(self.name, receipts_of(which), lease_ms, said, exact))
+        note = Note(note) if isinstance(note, str) else note
+        return self._store.run(v.Extend(self.name, receipts_of(which), lease_ms, note, exact))
 
     def release(
         self, which: Iterable[Message | Receipt]

@@ -29,10 +29,10 @@ class Checked(Value):
 
 def check_of(finding: Finding) -> Check:
     """A finding with its facts filled in; a text without any may hold braces."""
-    told = (finding.text, finding.todo)
+    texts = (finding.text, finding.todo)
     if finding.facts:
-        told = (_Facts().vformat(text, (), finding.facts) for text in told)
-    return Check(finding.name, finding.level, *told)
+        texts = (_Facts().vformat(text, (), finding.facts) for text in texts)
+    return Check(finding.name, finding.level, *texts)
 
 
 class _Facts(Formatter):

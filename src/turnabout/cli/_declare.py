@@ -78,7 +78,7 @@ class Command(click.Command):
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         write_block(formatter, "Examples", self.examples)
-        write_block(formatter, "With --json", _json.told(self.json))
+        write_block(formatter, "With --json", _json.help_lines(self.json))
         super().format_epilog(ctx, formatter)
 
 

@@ -1,7 +1,7 @@
 """`--json`: every value in the form of the wire, and what the help says of it.
 
 A command prints what the server answers to the same verb: one document, `{"items": […]}`, or a
-line for each. The wire works the form out from the value's fields; so does `told`, for the help.
+line for each. The wire works the form out from the value's fields; so does `help_lines`, for help.
 """
 
 from __future__ import annotations
@@ -39,22 +39,22 @@ def line(value: Any, *, tagged: bool = False, **fields: Any) -> str:
         return writable(json.dumps({**fields, **value}, ensure_ascii=False, allow_nan=False))
     from turnabout.wire import dump_value
 
-    said = one_line(dump_value(value, tagged=tagged))
+    text = one_line(dump_value(value, tagged=tagged))
     if fields:
         head = json.dumps(fields, ensure_ascii=False)[:-1]
-        said = f"{head}}}" if said == "{}" else f"{head}, {said[1:]}"
-    return writable(said)
+        text = f"{head}}}" if text == "{}" else f"{head}, {text[1:]}"
+    return writable(text)
 
 
 def document(values: Any) -> str:
     return f'{{"items": [{", ".join(line(one) for one in values)}]}}'
 
 
-def one_line(said: bytes) -> str:
+def one_line(data: bytes) -> str:
     """JSON of the wire in one line: payloads of JSON stay as they were written, so that there may
     be line feeds between their tokens.
     """
-    return said.replace(b"\n", b" ").replace(b"\r", b" ").decode()
+    return data.replace(b"\n", b" ").replace(b"\r", b" ").decode()
 
 
 def writable(text: str) -> str:
@@ -82,7 +82,7 @@ SCALARS: Mapping[Any, str] = {
 }
 
 
-def told(what: Any) -> list[str]:
+def help_lines(what: Any) -> list[str]:
     """The form in lines for the help. `what`: a kind, `one(…)`, `lines(…)`, `items(…)` or words."""
     if isinstance(what, str):
         return what.splitlines()
@@ -150,12 +150,12 @@ def _objects(kinds: Sequence[Any], typed: bool) -> str:
     same: dict[str, list[str]] = {}
     for kind in kinds:
         same.setdefault(", ".join(_fields(kind, typed)), []).append(_tag(kind) or "")
-    told: list[str] = []
+    forms: list[str] = []
     for fields, tags in same.items():
         outcome = " | ".join(map(json.dumps, filter(None, tags)))
-        said = filter(None, (outcome and f'"outcome": {outcome}', fields))
-        told.append("{" + ", ".join(said) + "}")
-    return " | ".join(told)
+        parts = filter(None, (outcome and f'"outcome": {outcome}', fields))
+        forms.append("{" + ", ".join(parts) + "}")
+    return " | ".join(forms)
 
 
 def _fields(kind: Any, typed: bool) -> Iterator[str]:
@@ -165,5 +165,5 @@ def _fields(kind: Any, typed: bool) -> Iterator[str]:
     for one in fields(kind):
         may_be_absent = not one.required and kind.__struct_config__.omit_defaults
         absent = "?" if may_be_absent or UnsetType in get_args(one.type) else ""
-        said = form(one.type, typed=typed)
-        yield f'"{one.encode_name}"{absent}' + (f": {said}" if said else "")
+        text = form(one.type, typed=typed)
+        yield f'"{one.encode_name}"{absent}' + (f": {text}" if text else "")

@@ -94,15 +94,15 @@ settings_options = options(*map(_option, SETTINGS + LIMITS))
 """Settings that `queue create` and `queue update` can change."""
 
 
-def given(options: Mapping[str, Any]) -> dict[str, Any]:
+def values_of(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options that were given; `none` becomes None."""
-    said = {name: value for name, value in options.items() if value is not None}
-    return {name: None if value == NONE else value for name, value in said.items()}
+    values = {name: value for name, value in options.items() if value is not None}
+    return {name: None if value == NONE else value for name, value in values.items()}
 
 
 def split(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Given options as changes of a queue's settings, and of its default policy."""
-    changes = given(options)
+    changes = values_of(options)
     policy = {field: changes.pop(field) for field, *_ in LIMITS if field in changes}
     return changes, policy
 

@@ -69,10 +69,10 @@ class VerbCommand(Command):
         from turnabout.wire import object_of
         from turnabout.wire.plans import answer_of
 
-        asked = fields(object_of(self.kind))
-        width = max((len(one.encode_name) for one in asked), default=0)
+        inputs = fields(object_of(self.kind))
+        width = max((len(one.encode_name) for one in inputs), default=0)
         lines = list[str]()
-        for one in asked:
+        for one in inputs:
             text = _json.form(one.type, typed=True) + (
                 "" if one.required else "  (may be left out)"
             )
@@ -99,8 +99,8 @@ class Verbs(Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """A line for each, which is not a link to a section of its own in the docs."""
         width = max(map(len, kinds()))
-        told = {name: VerbCommand(kind).get_short_help_str(68) for name, kind in kinds().items()}
-        write_block(formatter, "Verbs", [f"{name:{width}}  {text}" for name, text in told.items()])
+        texts = {name: VerbCommand(kind).get_short_help_str(68) for name, kind in kinds().items()}
+        write_block(formatter, "Verbs", [f"{name:{width}}  {text}" for name, text in texts.items()])
 
 
 @click.group(
@@ -137,8 +137,8 @@ def example_of(kind: Kind) -> str:
         return f"turnabout call {kind.name}"
     if kind not in ROUTE_OF or not EXAMPLES.keys() >= set(needed):
         return f"turnabout call {kind.name} '{{…}}'"
-    given = json.dumps({name: EXAMPLES[name] for name in needed})
-    return f"turnabout call {kind.name} '{given}'"
+    body = json.dumps({name: EXAMPLES[name] for name in needed})
+    return f"turnabout call {kind.name} '{body}'"
 
 
 # --- carrying out ---------------------------------------------------------------------------------
@@ -153,11 +153,11 @@ def _run(app: App, kind: Kind, fields: str | None) -> None:
     with app.open(create=kind in MAKES_A_FILE) as turnabout:
         for number, text in _objects(fields):
             try:
-                asked = load_object(kind, text)
-                answer = _carry_out(turnabout.store, asked)
+                item = load_object(kind, text)
+                answer = _carry_out(turnabout.store, item)
             except UsageError as error:
                 raise type(error)(f"line {number}: {error}" if number else str(error)) from error
-            _print(turnabout.store, asked.verb, answer)
+            _print(turnabout.store, item.verb, answer)
             refused = refused or refusal_in(answer) is not None
     if refused:
         negative()
@@ -186,7 +186,7 @@ def _objects(fields: str | None) -> Iterator[tuple[int, bytes]]:
             yield number, line
 
 
-def _carry_out(store: Any, asked: Any) -> Any:
+def _carry_out(store: Any, item: Any) -> Any:
     """The answer to a verb. Some wait for it as a server does, and what a server would fill in,
     such as a schedule's first due time, is filled in here.
     """
@@ -194,16 +194,16 @@ def _carry_out(store: Any, asked: Any) -> Any:
     from turnabout._sync.shared import Shared
     from turnabout._sync.waiting import wait_for
 
-    verb, shared = asked.verb, Shared(store)
+    verb, shared = item.verb, Shared(store)
     match verb:
         case v.Receive():
-            return receive_in_slices(shared, verb, asked.wait_seconds)
-        case v.Endings() if asked.wait_seconds:
-            return wait_for(shared, verb.queue, verb.ids, asked.wait_seconds)
-        case v.Events() if asked.wait_seconds and verb.cursor is not None:
-            return _next_events(store, verb, time.monotonic() + asked.wait_seconds)
-        case v.ScheduleSet() if "next_at" in asked.left_out:
-            keeps_pause = "paused" in asked.left_out
+            return receive_in_slices(shared, verb, item.wait_seconds)
+        case v.Endings() if item.wait_seconds:
+            return wait_for(shared, verb.queue, verb.ids, item.wait_seconds)
+        case v.Events() if item.wait_seconds and verb.cursor is not None:
+            return _next_events(store, verb, time.monotonic() + item.wait_seconds)
+        case v.ScheduleSet() if "next_at" in item.left_out:
+            keeps_pause = "paused" in item.left_out
             return Schedules(shared)._set(verb.schedule, keeps_pause=keeps_pause)
         case _:
             with unbroken():

@@ -11,7 +11,7 @@ from turnabout.cli._app import App
 from turnabout.cli._declare import YES, argument, group, option, options
 from turnabout.cli._json import items
 from turnabout.cli._kinds import DURATION, QUEUE
-from turnabout.cli._settings import POLICY, given, policy_options
+from turnabout.cli._settings import POLICY, policy_options, values_of
 from turnabout.cli.queue import confirm
 from turnabout.words.entities import ChannelPolicy
 from turnabout.words.outcomes import Deleted
@@ -110,7 +110,7 @@ def get(app: App, queue: str, name: str) -> None:
 def set_(app: App, queue: str, name: str, **options: Any) -> None:
     """Replace the policy of CHANNEL: limits not named are lifted."""
     with app.queue(queue) as handle:
-        _print(app, handle.channel(name).set_policy(Policy(**given(options))))
+        _print(app, handle.channel(name).set_policy(Policy(**values_of(options))))
 
 
 @policy.command(
@@ -124,7 +124,7 @@ def set_(app: App, queue: str, name: str, **options: Any) -> None:
 @PAUSE
 def change(app: App, queue: str, name: str, **options: Any) -> None:
     """Change some limits of CHANNEL; those not named stay. `none` lifts one."""
-    changes = given(options)
+    changes = values_of(options)
     if not changes:
         raise click.UsageError("name a limit to change, for example --rate 5/s")
     with app.queue(queue) as handle:

@@ -73,8 +73,8 @@ def history(
         page = handle.history(limit, cursor=cursor, **which)
     _print_all(app, page.entries)
     if not page.entries:
-        asked = any(one is not None for one in (cursor, *which.values()))
-        what = "No such message in" if asked else "Nothing is in"
+        is_filtered = any(one is not None for one in (cursor, *which.values()))
+        what = "No such message in" if is_filtered else "Nothing is in"
         _show.note(f"{what} the history of {queue}.")
     elif page.cursor is not None and app.as_json:
         app.say({"cursor": page.cursor}, "")

@@ -50,7 +50,7 @@ def status(app: App) -> None:
     """Say how far the database has come. Exit code 1 if this version cannot work on it yet."""
     app.need_file()
     found: SchemaStatus = _installer(app).status(app.url)
-    app.say(found, "\n".join(_told(found)))
+    app.say(found, "\n".join(_status_lines(found)))
     if found.too_new and not app.as_json:
         _show.note(f"This version is too old: {UPGRADE_HINT}")
     elif found.pending and not app.as_json:
@@ -59,7 +59,7 @@ def status(app: App) -> None:
         negative()
 
 
-def _told(found: SchemaStatus) -> Iterator[str]:
+def _status_lines(found: SchemaStatus) -> Iterator[str]:
     if found.too_new:
         yield f"At step {found.current}, where this version of turnabout cannot follow."
     elif found.pending:
@@ -131,9 +131,9 @@ def disallow(app: App, kind: str, role: str) -> None:
     _change(app, "disallow", role, kind)
 
 
-def _steps(_: click.Context, option: click.Parameter, given: tuple[str, ...]) -> dict[str, int]:
+def _steps(_: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> dict[str, int]:
     found: dict[str, int] = {}
-    for text in given:
+    for text in texts:
         name, _equals, number = text.rpartition("=")
         if not number.isdecimal():
             raise click.BadParameter(f"{text!r} is not a step: 2, or pipeline=1", param=option)

@@ -51,13 +51,13 @@ def queue() -> None:
 @option("--fifo", "One message of a channel at a time, in order.", bool)
 @option("--paused", "Hand out nothing until `turnabout queue resume`.", bool)
 @option("--if-missing", "Exit code 0 if the queue exists already.", bool)
-def create(app: App, name: str, fifo: bool, paused: bool, if_missing: bool, **given: Any) -> None:
+def create(app: App, name: str, fifo: bool, paused: bool, if_missing: bool, **values: Any) -> None:
     """Make QUEUE, and its dead-letter queue.
 
     The limits are the default of its channels, those with --queue- hold for all of them together.
     Exit code 1 if it exists already: its settings are then left as they are.
     """
-    changes, limits = split(given)
+    changes, limits = split(values)
     settings = changes | {"fifo": fifo, "paused": paused, "policy": Policy(**limits)}
     with app.queue(name, create=True) as handle:
         outcome = handle.create(**settings)
@@ -90,13 +90,13 @@ def get(app: App, name: str) -> None:
 )
 @NAME
 @settings_options
-def update(app: App, name: str, **given: Any) -> None:
+def update(app: App, name: str, **values: Any) -> None:
     """Change settings of QUEUE while it is in use.
 
     Those not named stay; `none` lifts a limit. The limits are the default of every channel, those
     with --queue- hold for all of them together.
     """
-    changes, limits = split(given)
+    changes, limits = split(values)
     if not changes and not limits:
         raise click.UsageError("name a setting to change, for example --lease 5m")
     if limits:

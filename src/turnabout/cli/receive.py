@@ -125,13 +125,13 @@ def _message(
     extras = [f"priority {one.priority}"] if one.priority else []
     headers: Mapping[str, str] = one.headers
     extras += [_show.clean(f"{name}={value}") for name, value in headers.items()]
-    told = ["  ".join([_show.bold(head[0]), *head[1:], *extras]), _show.payload(one.payload)]
+    blocks = ["  ".join([_show.bold(head[0]), *head[1:], *extras]), _show.payload(one.payload)]
     if state is not None:
-        told.append(f"{_show.dim('state:')} {_show.payload(state)}")
-    told += map(_failed, errors)
+        blocks.append(f"{_show.dim('state:')} {_show.payload(state)}")
+    blocks += map(_failed, errors)
     if one.origin is not None:
-        told.append(_story(one.origin))
-    return "\n".join(told)
+        blocks.append(_story(one.origin))
+    return "\n".join(blocks)
 
 
 def _failed(one: AttemptError) -> str:
@@ -205,14 +205,14 @@ def peek(app: App, queue: str, limit: int, full: bool, **which: Any) -> None:
         for message in found:
             app.say(message, "" if app.as_json else _peeked(message))
     elif found:
-        told = (("NOTE", _note), ("LAST ERROR", _error), ("DIED OF", _cause))
-        more = [(head, tell, str) for head, tell in told if any(map(tell, found))]
+        columns = (("NOTE", _note), ("LAST ERROR", _error), ("DIED OF", _cause))
+        more = [(head, tell, str) for head, tell in columns if any(map(tell, found))]
         _show.out(_show.table([*MESSAGES, *more], found))
     if app.as_json:
         return
     if not found:
-        asked = any(one not in (None, 0) for one in which.values())
-        _show.note(f"No such message in {queue}." if asked else f"{queue} is empty.")
+        is_filtered = any(one not in (None, 0) for one in which.values())
+        _show.note(f"No such message in {queue}." if is_filtered else f"{queue} is empty.")
     elif len(found) == limit:
         _show.note(_show.dim(f"There may be more: --after-id {found[-1].id}"))
 

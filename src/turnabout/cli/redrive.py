@@ -71,7 +71,7 @@ def start(app: App, queue: str, ids: tuple[int, ...], no_wait: bool, **options: 
         ended = begun
         if begun.state == "running" and not no_wait:
             ended = _run(turnabout, begun)
-    app.say(ended, _told(ended))
+    app.say(ended, _summary(ended))
 
 
 @redrive.command("list", "turnabout redrive list", json=items(Redrive))
@@ -90,7 +90,7 @@ def cancel(app: App, redrive_id: int) -> None:
     """Stop the redrive ID where it is. What it has moved stays moved."""
     with app.open() as turnabout:
         ended = turnabout.redrive_cancel(redrive_id)
-    app.say(ended, _told(ended))
+    app.say(ended, _summary(ended))
 
 
 @redrive.command("resume", "turnabout redrive resume 7", json=Redrive)
@@ -99,7 +99,7 @@ def resume(app: App, redrive_id: int) -> None:
     """Go on with the redrive ID to its end. One that has ended is only shown."""
     with app.open() as turnabout:
         ended = _run(turnabout, turnabout.redrive_step(redrive_id))
-    app.say(ended, _told(ended))
+    app.say(ended, _summary(ended))
 
 
 def _run(turnabout: Turnabout, redrive: Redrive) -> Redrive:
@@ -121,7 +121,7 @@ def _run(turnabout: Turnabout, redrive: Redrive) -> Redrive:
         raise
 
 
-def _told(redrive: Redrive) -> str:
+def _summary(redrive: Redrive) -> str:
     moved = _show.plural(redrive.moved, "message")
     skipped = f", {_show.count(redrive.skipped)} skipped" if redrive.skipped else ""
     of = f"{moved} out of {redrive.queue}"

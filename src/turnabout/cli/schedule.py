@@ -83,21 +83,21 @@ def schedule() -> None:
 @option("--missed", "Due times that passed while nothing ran.", get_args(Missed), "once")
 @option("--overlap", "While the previous message is unfinished.", get_args(Overlap), "allow")
 @message_options
-def set_(app: App, name: str, queue: str, payload: str, **given: Any) -> None:
+def set_(app: App, name: str, queue: str, payload: str, **values: Any) -> None:
     """Send PAYLOAD to QUEUE at given times, under this NAME.
 
     Setting it again changes what is different. Due times that were missed are not forgotten, and
     none is sent twice. A text that is a JSON object or list is sent as JSON.
     """
-    when = _when(given)
-    how = {name: given.pop(name) for name in ("missed", "overlap")}
-    message = shape_of(given).from_text(bytes_of(payload))
+    when = _when(values)
+    how = {name: values.pop(name) for name in ("missed", "overlap")}
+    message = shape_of(values).from_text(bytes_of(payload))
     with app.open(create=True) as turnabout:
         entry = turnabout.schedules.set(name, queue, message, **when, **how)
     app.say(entry, f"{name} is set: {_coming(entry)}.")
 
 
-def _told(one: Schedule) -> str:
+def _due_times(one: Schedule) -> str:
     """Describe a schedule's due times in words."""
     if one.cron is not None:
         return _show.clean(f"{one.cron} ({one.zone})")
@@ -132,14 +132,14 @@ def _last(entry: ScheduleEntry) -> str | None:
 SCHEDULES: _show.Columns = (
     ("SCHEDULE", "schedule.name", str),
     ("QUEUE", "schedule.queue", str),
-    ("WHEN", "schedule", _told),
+    ("WHEN", "schedule", _due_times),
     ("NEXT", lambda e: "paused" if e.schedule.paused else _brief(e), str),
     ("SENT", "sent", _show.count),
 )
 SCHEDULE: _show.Columns = (
     ("queue", "schedule.queue", str),
     ("channel", "schedule.message.channel", _show.channel),
-    ("when", "schedule", _told),
+    ("when", "schedule", _due_times),
     *((name, f"schedule.{name}", str) for name in ("missed", "overlap", "gap", "fold")),
     ("paused", "schedule.paused", _show.yes),
     ("next", _coming, str),
@@ -177,21 +177,21 @@ def show(app: App, name: str) -> None:
 @argument("name", required=False)
 @when_options
 @limit(1_000, 10, "How many.")
-def next_(app: App, name: str | None, limit: int, **given: Any) -> None:
+def next_(app: App, name: str | None, limit: int, **values: Any) -> None:
     """Show the coming due times of the schedule NAME.
 
     They are shown by the clocks of its time zone. Without a NAME, those of a schedule that is not
     set: to try what --cron says.
     """
-    zone = given["zone"]
+    zone = values["zone"]
     if name is None:
         from turnabout.timing import first_due, upcoming
 
-        one, now = schedule_of(TRY, TRY, Outgoing(b""), **_when(given)), round(time.time() * 1000)
+        one, now = schedule_of(TRY, TRY, Outgoing(b""), **_when(values)), round(time.time() * 1000)
         first_due(one, now, None)  # refuses what is never due
         found = tuple(islice(upcoming(one, now), limit))
     else:
-        if any(given[key] is not None for key in ("cron", "every_seconds", "at", "anchor")):
+        if any(values[key] is not None for key in ("cron", "every_seconds", "at", "anchor")):
             raise click.UsageError("give a NAME or say when, not both")
         with app.open() as turnabout:
             zone = _found(turnabout, name).schedule.zone
@@ -261,13 +261,13 @@ class _Complaints:
     """Errors that come again each second, printed once a minute."""
 
     def __init__(self, app: App) -> None:
-        self._app, self._told = app, dict[str, float]()
+        self._app, self._quiet_until = app, dict[str, float]()
 
     def __call__(self, error: TurnaboutError) -> None:
         now = time.monotonic()
-        if now >= self._told.get(str(error), 0.0):
-            self._told = {t: at for t, at in self._told.items() if at > now}
-            self._told[str(error)] = now + COMPLAINT_SECONDS
+        if now >= self._quiet_until.get(str(error), 0.0):
+            self._quiet_until = {t: at for t, at in self._quiet_until.items() if at > now}
+            self._quiet_until[str(error)] = now + COMPLAINT_SECONDS
             self._app.complain(error.code, str(error), retryable=error.retryable)
 
 
@@ -285,15 +285,15 @@ def _found(turnabout: Turnabout, name: str) -> ScheduleEntry:
     return entry
 
 
-def _when(given: dict[str, Any]) -> dict[str, Any]:
+def _when(values: dict[str, Any]) -> dict[str, Any]:
     """The arguments of `set` that say when; taken out of the options."""
-    said = {name: given.pop(name) for name in WHEN}
-    zone, at, anchor = said["zone"], said["at"], said["anchor"]
-    said["at"] = None if at is None else _time(at, zone)
-    said["anchor"] = 0 if anchor is None else _time(anchor, zone)
-    if said["every_seconds"] is not None and anchor is not None:
-        said["zone"] = "UTC"  # it was that of the anchor's clocks, and no more
-    return said
+    arguments = {name: values.pop(name) for name in WHEN}
+    zone, at, anchor = arguments["zone"], arguments["at"], arguments["anchor"]
+    arguments["at"] = None if at is None else _time(at, zone)
+    arguments["anchor"] = 0 if anchor is None else _time(anchor, zone)
+    if arguments["every_seconds"] is not None and anchor is not None:
+        arguments["zone"] = "UTC"  # it was that of the anchor's clocks, and no more
+    return arguments
 
 
 def _time(text: str, zone: str) -> datetime:

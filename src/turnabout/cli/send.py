@@ -45,23 +45,23 @@ message_options = options(
 """Options of a message, for `send` and `schedule set`."""
 
 
-def shape_of(given: Mapping[str, Any]) -> Shape:
+def shape_of(values: Mapping[str, Any]) -> Shape:
     """The shape of messages, from those options; those that exclude each other refused."""
-    said = {name: value for name, value in given.items() if value is not None}
-    as_json, as_text = said.pop("must_be_json"), said.pop("is_text")
-    channel_from, key_from = said.pop("channel_from", None), said.pop("dedup_key_from", None)
-    key = said.get("dedup_key")
-    said["headers"] = dict(said["headers"]) or None
+    fields = {name: value for name, value in values.items() if value is not None}
+    as_json, as_text = fields.pop("must_be_json"), fields.pop("is_text")
+    channel_from, key_from = fields.pop("channel_from", None), fields.pop("dedup_key_from", None)
+    key = fields.get("dedup_key")
+    fields["headers"] = dict(fields["headers"]) or None
     if as_json and as_text:
         raise click.UsageError("--json-payload and --text exclude each other")
-    if said["channel"] and channel_from:
+    if fields["channel"] and channel_from:
         raise click.UsageError("--channel and --channel-from exclude each other")
     if key and key_from:
         raise click.UsageError("--dedup-key and --dedup-key-from exclude each other")
-    if any(name.startswith("dedup_") for name in said) and key is None and not key_from:
+    if any(name.startswith("dedup_") for name in fields) and key is None and not key_from:
         raise click.UsageError("--dedup-mode, --dedup-window, --dedup-scope need a --dedup-key")
     kind = "json" if as_json else "text" if as_text else "auto"
-    return Shape(channel_from, key_from, kind, said)
+    return Shape(channel_from, key_from, kind, fields)
 
 
 def bytes_of(payload: str) -> bytes:
@@ -104,7 +104,7 @@ def send(
     kind: Format | None,
     batch_size: int,
     when_full: WhenFull,
-    **given: Any,
+    **values: Any,
 ) -> None:
     """Send a message to QUEUE, or a file or pipe full of them.
 
@@ -118,17 +118,17 @@ def send(
     Batches are all or nothing. If a line is wrong, everything before it has been sent, and nothing
     after it; the error names the line that the rest begins with.
     """
-    shape = shape_of(given)
+    shape = shape_of(values)
     if payload is not None and payload != "-":
         if path != "-":
             raise click.UsageError("give a PAYLOAD or a --file, not both")
         _send_one(app, queue, shape.from_text(bytes_of(payload)), when_full)
         return
-    if given["dedup_key"] is not None:
+    if values["dedup_key"] is not None:
         raise click.UsageError("with one key for all lines, one is sent: use --dedup-key-from")
     is_file = path != "-"
     kind = kind or (_format_of(path) if is_file else "text")
-    if kind == "jsonl" and given["is_text"]:
+    if kind == "jsonl" and values["is_text"]:
         raise click.UsageError("--text does not go with JSON lines")
     if not is_file and _show.is_terminal(sys.stdin):
         _show.note("Each line is a message; Ctrl-D ends.")

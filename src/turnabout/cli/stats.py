@@ -248,12 +248,12 @@ def _picture(place: str, interval: float, rows: Sequence[TopRow]) -> str:
     head, *lines = _show.grid(HEADS, _cells(rows), RIGHT).splitlines()
     height = max(1, shutil.get_terminal_size().lines - 5)
     every = f"every {_show.duration(interval)}   Ctrl-C ends"
-    told = [f"\x1b[H\x1b[J{place}   {time.strftime('%H:%M:%S')}   {every}", "", head]
-    told += [line if line.startswith(" ") else _show.bold(line) for line in lines[:height]]
+    screen = [f"\x1b[H\x1b[J{place}   {time.strftime('%H:%M:%S')}   {every}", "", head]
+    screen += [line if line.startswith(" ") else _show.bold(line) for line in lines[:height]]
     if len(lines) > height:
         more = _show.plural(len(lines) - height, "more line")
-        told.append(_show.dim(f"… {more}: name a QUEUE"))
-    return "\n".join(told)
+        screen.append(_show.dim(f"… {more}: name a QUEUE"))
+    return "\n".join(screen)
 
 
 def _cells(rows: Sequence[TopRow]) -> list[list[str]]:

@@ -122,8 +122,8 @@ async def limit(act: Act) -> Done:
         changes["rate"] = Rate(number, _seconds("rate", period.strip() or "1s"))
     else:
         changes["rate"] = None
-    told = ", ".join(f"{name} {value}" for name, value in changes.items() if value is not None)
-    return await _change(act, f"{act.named} has {told or 'no limits'} now.", **changes)
+    summary = ", ".join(f"{name} {value}" for name, value in changes.items() if value is not None)
+    return await _change(act, f"{act.named} has {summary or 'no limits'} now.", **changes)
 
 
 async def restore(act: Act) -> Done:
@@ -172,8 +172,8 @@ async def retry(act: Act) -> Done:
 async def cancel(act: Act) -> Done:
     """End messages; workers that have them are asked to."""
     outcomes = await act.queue.cancel(act.ids())
-    asked = sum(isinstance(one, o.CancelRequested) for one in outcomes)
-    more = f" {asked} are being worked on: their workers are asked to stop." if asked else ""
+    leased = sum(isinstance(one, o.CancelRequested) for one in outcomes)
+    more = f" {leased} are being worked on: their workers are asked to stop." if leased else ""
     return f"{_many(outcomes, o.Cancelled)} cancelled.{more}", None
 
 
@@ -277,13 +277,13 @@ async def make_token(act: Act) -> Done:
     id_, secret, digest = new_token()
     days = act.whole("days")
     lifetime = None if days is None else days * 86_400_000
-    given = scopes(act.text("scopes").replace(",", " ").split())
+    token_scopes = scopes(act.text("scopes").replace(",", " ").split())
     verb = TokenCreate(
-        id_, digest, act.text("namespace").strip(), act.text("label"), given, lifetime
+        id_, digest, act.text("namespace").strip(), act.text("label"), token_scopes, lifetime
     )
     await act.context.store.run(verb)
     text = f"The token, which is shown this once: {token_text(id_, secret)}"
-    if any(scope.verbs == SIGN for scope in given):
+    if any(scope.verbs == SIGN for scope in token_scopes):
         text += f"; for clients of SQS, key id {id_}, secret {signing_secret(digest)}"
     return text, None
 

@@ -80,8 +80,8 @@ class Views:
 
     async def queues(self, caller: AuthorizedStore, request: Request) -> Page:
         """All queues, each with its dead letters; sorted, found and paged here."""
-        asked = request.query_params
-        sort, find = asked.get("sort", "oldest"), asked.get("find", "").lower()
+        query = request.query_params
+        sort, find = query.get("sort", "oldest"), query.get("find", "").lower()
         counted = await self._kept(caller, ("queues",), lambda: caller.whole(v.Stats()))
         known = {one.queue: one for one in counted}
         rows = [
@@ -99,10 +99,10 @@ class Views:
             return (0 if most is None else -1 - most), one.queue
 
         rows.sort(key=place)
-        start = _number(asked.get("start"), 0)
+        start = _number(query.get("start"), 0)
         return {
             "rows": rows[start : start + PAGE], "found": len(rows), "start": start, "page": PAGE,
-            "sort": sort, "find": asked.get("find", ""),
+            "sort": sort, "find": query.get("find", ""),
         }  # fmt: skip
 
     async def _kept(
@@ -149,9 +149,9 @@ class Views:
 
     async def queue(self, caller: AuthorizedStore, request: Request) -> Page:
         """Fairness: each channel's share of the service, the worst off first."""
-        handle, asked = queue_of(caller, request), request.query_params
-        sort: Any = asked.get("sort", "fairness")
-        find, start = asked.get("find", ""), _number(asked.get("start"), 0)
+        handle, query = queue_of(caller, request), request.query_params
+        sort: Any = query.get("sort", "fairness")
+        find, start = query.get("find", ""), _number(query.get("start"), 0)
         name, key = stored(handle.name, caller.namespace), (handle.name, sort, find, start)
         is_sampled = key[1:] == ("fairness", "", 0) and caller.rights.allows(v.Fairness, key[0])
         shares = await self._kept(
@@ -164,7 +164,7 @@ class Views:
         if caller.rights.allows(v.PolicyGet, handle.name):
             asking = [v.PolicyGet(handle.name, one.channel) for one in shares.channels]
             policies = await caller.run_transaction(asking) if asking else []
-        step = RANGES.get(asked.get("range", ""), STEP_MS)
+        step = RANGES.get(query.get("range", ""), STEP_MS)
         self.sampler.watch(name)
         samples = await samples_of(self._context.store, name, step, round(time.time() * 1000))
         return {
@@ -176,11 +176,11 @@ class Views:
 
     async def messages(self, caller: AuthorizedStore, request: Request) -> Page:
         """Unfinished messages, or the history, of one state and channel."""
-        handle, asked = queue_of(caller, request), request.query_params
-        state, channel = asked.get("state", ""), asked.get("channel")
-        error, cursor = asked.get("error", ""), asked.get("after", "")
+        handle, query = queue_of(caller, request), request.query_params
+        state, channel = query.get("state", ""), query.get("channel")
+        error, cursor = query.get("error", ""), query.get("after", "")
         page: Page = {"state": state, "channel": channel, "error": error, "rows": [], "ended": []}
-        page["with_channel"] = "channel" in asked and asked["channel"] != ""
+        page["with_channel"] = "channel" in query and query["channel"] != ""
         only = channel or None
         if state in OUTCOMES or state == "ended":
             outcome: Any = None if state == "ended" else state
@@ -216,9 +216,9 @@ class Views:
                 letter = next((one for one in found if one.id == id_), None)
             except (QueueNotFound, Forbidden):
                 letter = None
-        told = peeked or letter
-        errors = told.errors if told else ()
-        origin = told.origin if told else None
+        unfinished = peeked or letter
+        errors = unfinished.errors if unfinished else ()
+        origin = unfinished.origin if unfinished else None
         is_letter = letter is None and origin is not None and origin.queue != handle.name
         errors = (*(origin.errors if origin else ()), *errors)
         return {
@@ -237,11 +237,11 @@ class Views:
 
     async def dead(self, caller: AuthorizedStore, request: Request) -> Page:
         """Dead letters by error; what a redrive would take, and redrives under way."""
-        handle, asked = queue_of(caller, request), request.query_params
+        handle, query = queue_of(caller, request), request.query_params
         head = await _head(caller, handle)
         name = head["entry"].dead_letter or handle.name
         letters = AsyncQueue(Shared(caller), name)
-        error, channel = asked.get("error", ""), asked.get("channel", "")
+        error, channel = query.get("error", ""), query.get("channel", "")
         page: Page = {"letters": name, "error": error, "channel": channel, "rows": [], "groups": {}}
         page |= {"would": None, "redrives": (), "count": 0}
         try:
@@ -260,7 +260,7 @@ class Views:
         page["looked_at"] = len(some)
         if caller.rights.allows(v.RedriveList, name):
             page["redrives"] = await caller.run(v.RedriveList(name, limit=10))
-        if asked.get("count") and caller.rights.allows(v.RedriveStart, name):
+        if query.get("count") and caller.rights.allows(v.RedriveStart, name):
             page["would"] = await letters.redrive_start(
                 error=error or None, channel=channel or None, dry_run=True
             )

@@ -65,21 +65,21 @@ class Sampler:
         """Take one sample of each queue that has something to tell. Raises: as `AsyncStore.run`."""
         known = sorted(await self._stats(), key=lambda one: -one.ready)
         self._watched = {q: t for q, t in self._watched.items() if t > time.monotonic()}
-        asked = {one.queue for one in known[:SHARES_MAX] if one.ready} | {*self._watched}
-        self.slow = {queue: found for queue, found in self.slow.items() if queue in asked}
-        shares = {queue: await self._shares(queue) for queue in sorted(asked)}
+        queues = {one.queue for one in known[:SHARES_MAX] if one.ready} | {*self._watched}
+        self.slow = {queue: found for queue, found in self.slow.items() if queue in queues}
+        shares = {queue: await self._shares(queue) for queue in sorted(queues)}
         samples: list[Sample] = []
         for step in KEPT_MS:
             at, (last, figures) = now - now % step, self._last.get(step, (0, {}))
             if at > last:
-                told = [one for one in known if self._changed(one, figures)][:QUEUES_MAX]
+                changed = [one for one in known if self._changed(one, figures)][:QUEUES_MAX]
                 self._last[step] = at, {one.queue: _figures(one) for one in known}
                 samples += [
                     Sample(
                         one.queue, step, at, one.ready, one.leased, one.oldest_ready_ms, one.sent,
                         one.done, one.dead, shares.get(one.queue),
                     )
-                    for one in told
+                    for one in changed
                 ]  # fmt: skip
         await self._store.run(SamplesKeep(tuple(samples)))
 
@@ -118,10 +118,10 @@ async def samples_of(store: AsyncStore, queue: str, step_ms: int, now: int) -> t
 
 def ratios_of(samples: Iterable[Sample]) -> dict[str, list[float | None]]:
     """Each channel's share got to fair share at each time; None where it was not measured."""
-    told = [_shares_in(one) for one in samples]
+    shares = [_shares_in(one) for one in samples]
     return {
-        name: [one[name][0] / one[name][1] if name in one else None for one in told]
-        for name in {name for one in told for name in one}
+        name: [one[name][0] / one[name][1] if name in one else None for one in shares]
+        for name in {name for one in shares for name in one}
     }
 
 

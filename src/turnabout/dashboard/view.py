@@ -76,8 +76,8 @@ def bar(got: float, fair: float) -> Markup:
 
 def strip(ratios: list[float | None]) -> Markup:
     """The ratio of got to fair share over time, a cell a sample: red under .7, empty for none."""
-    told = [ratio for ratio in ratios if ratio is not None]
-    if not told:
+    measured = [ratio for ratio in ratios if ratio is not None]
+    if not measured:
         return Markup('<span class="quiet">–</span>')
     cells = Markup().join(
         Markup(
@@ -86,7 +86,7 @@ def strip(ratios: list[float | None]) -> Markup:
         for place, ratio in enumerate(ratios)
         if ratio is not None
     )
-    label = f"share got to fair share over time: {min(told):.2f} to {max(told):.2f}"
+    label = f"share got to fair share over time: {min(measured):.2f} to {max(measured):.2f}"
     return Markup(
         '<svg class="strip" viewBox="0 0 {} 18" role="img" aria-label="{}">{}</svg>'
     ).format(3 * len(ratios), label, cells)

@@ -43,12 +43,12 @@ class QueueMessageAdmin(admin.ModelAdmin):
         """The messages of one queue in one state."""
         if request.method == "POST":
             return self._acted(request)
-        asked: Any = {
+        query: Any = {
             name: request.GET.get(name, "") for name in ("queue", "state", "channel", "after")
         }
-        context = {"title": "Messages", "asked": asked, "states": listing.STATES}
+        context = {"title": "Messages", "asked": query, "states": listing.STATES}
         try:
-            context |= _page(asked)
+            context |= _page(query)
         except TurnaboutError as error:
             messages.error(request, str(error))
         return self._response(request, "messages", context)
@@ -121,14 +121,14 @@ def _found(key: str) -> Any:
         return None
 
 
-def _page(asked: Any) -> dict[str, Any]:
+def _page(query: Any) -> dict[str, Any]:
     """The queues that there are, and the messages of the one that is asked for."""
     found = {f"{a}:{one.name}": mq for a, mq in _databases().items() for one in mq.queues()}
     if not found:
         return {}
-    place = asked["queue"] if asked["queue"] in found else next(iter(found))
-    state = asked["state"] if asked["state"] in listing.STATES else ""
-    asked |= {"queue": place, "state": state}
+    place = query["queue"] if query["queue"] in found else next(iter(found))
+    state = query["state"] if query["state"] in listing.STATES else ""
+    query |= {"queue": place, "state": state}
     queue = place.partition(":")[2]
-    rows, more = listing.page(found[place], queue, state, asked["channel"], asked["after"])
+    rows, more = listing.page(found[place], queue, state, query["channel"], query["after"])
     return {"queues": list(found), "rows": rows, "more": more}

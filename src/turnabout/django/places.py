@@ -57,15 +57,15 @@ def _postgres_url(settings: Mapping[str, Any]) -> str:
     """Make a URL with all but the user in the query, where libpq takes socket folders, too."""
     options: dict[str, Any] = dict(settings["OPTIONS"])
     role = options.get("assume_role")
-    given = {name: value for name, value in options.items() if name not in _OF_DJANGO}
+    parameters = {name: value for name, value in options.items() if name not in _OF_DJANGO}
     if role:
-        given["options"] = f"{given.get('options', '')} -c role={role}".strip()
-    given |= {
+        parameters["options"] = f"{parameters.get('options', '')} -c role={role}".strip()
+    parameters |= {
         name: settings[name.upper()] for name in ("host", "port") if settings.get(name.upper())
     }
     user, password = (quote(str(settings[name] or ""), safe="") for name in ("USER", "PASSWORD"))
     who = f"{user}:{password}@" if password else f"{user}@" if user else ""
-    query = f"?{urlencode(given, quote_via=quote)}" if given else ""
+    query = f"?{urlencode(parameters, quote_via=quote)}" if parameters else ""
     return f"postgresql://{who}/{quote(str(settings['NAME'] or ''), safe='')}{query}"
 
 

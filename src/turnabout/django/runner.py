@@ -44,7 +44,7 @@ class TaskRunner:
             close_old_connections()
 
     def _run(self, message: Message) -> Result | None:
-        result = self._asked(message)
+        result = self._result_of(message)
         task = result.task
         signals.task_started.send(type(self._backend), task_result=result)
         context = (TaskContext(task_result=result),) if task.takes_context else ()
@@ -58,7 +58,7 @@ class TaskRunner:
         self._finished(result, status=Status.SUCCESSFUL, _return_value=value)
         return None if value is None else Result(msgspec.json.encode(value), JSON)
 
-    def _asked(self, message: Message) -> Any:
+    def _result_of(self, message: Message) -> Any:
         """The result, as its context has it. Raises: GiveUp: trying again won't help a message that
         names no task, or whose payload is not of one.
         """

@@ -89,13 +89,13 @@ class Source:
 
         Raises: Busy.
         """
-        with self._writing(), self._told(target):
+        with self._writing(), self._lock_sign(target):
             while self._connection.execute(ANY).fetchone() is not None:
                 drain(self._connection, None, FileClock(None).read(self._connection)[0])
             yield
 
     @contextmanager
-    def _told(self, target: str) -> Generator[None]:
+    def _lock_sign(self, target: str) -> Generator[None]:
         """Say why the write lock is held, for those who wait for it."""
         path = sign_of(self._path)
         sign = Descriptor(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)

@@ -127,7 +127,7 @@ class Spans:
     def _send(self, verb: Send) -> _Step:
         from opentelemetry import propagate, trace
 
-        given = [self._context(m.headers) for m in verb.messages if m.headers]
+        contexts = [self._context(m.headers) for m in verb.messages if m.headers]
         attributes = self._attributes("send", "send", verb.queue, len(verb.messages))
         if len(verb.messages) == 1:
             attributes["messaging.message.body.size"] = len(verb.messages[0].payload)
@@ -135,7 +135,7 @@ class Spans:
             f"send {verb.queue}",
             kind=trace.SpanKind.PRODUCER,
             attributes=attributes,
-            links=_links(given),
+            links=_links(contexts),
         )
         carrier: dict[str, str] = {}
         propagate.inject(carrier, trace.set_span_in_context(span))

@@ -89,15 +89,15 @@ def ddl(names: Iterable[str], columns: Mapping[str, Column] = LOG) -> str:
     return ", ".join(f"{name} {columns[name][1]}" for name in names)
 
 
-def check_asked(asked: Mapping[str, str], mode: str) -> tuple[str, ...]:
+def checked_columns(types: Mapping[str, str], mode: str) -> tuple[str, ...]:
     """The columns of a schema that a user gave: names with types in Spark's DDL.
 
     Raises: UsageError for a column that the mode has not, or of another type.
     """
     columns = BY_MODE[mode]
-    for name, kind in asked.items():
+    for name, kind in types.items():
         if name not in columns:
             raise UsageError(f"mode={mode} has no column {name!r}; it has {', '.join(columns)}")
         if kind != columns[name][1]:
             raise UsageError(f"the column {name} is of type {columns[name][1]}, not {kind}")
-    return tuple(asked)
+    return tuple(types)

@@ -119,8 +119,8 @@ class PostgresConnections:
 
     def _writable(self, connection: C) -> C:
         """The connection. As the server said when it began: a handler could write nothing in it."""
-        said = connection.info.parameter_status
-        if "on" in (said("in_hot_standby"), said("default_transaction_read_only")):
+        setting = connection.info.parameter_status
+        if "on" in (setting("in_hot_standby"), setting("default_transaction_read_only")):
             connection.pgconn.finish()
             raise Disconnected(
                 f"{without_secrets(self._options.url)} is read-only, as a standby is, or a "

@@ -179,8 +179,8 @@ def _bound(diag: psycopg.errors.Diagnostic) -> str | None:
 def _not_taken(code: str, text: str, diag: psycopg.errors.Diagnostic) -> TurnaboutError:
     """The server has spoken: it will say the same again."""
     if code[:2] in ("22", "23"):
-        said = _bound(diag) or text
-        return UsageError(said if code == OURS else f"PostgreSQL refused a value: {said}")
+        message = _bound(diag) or text
+        return UsageError(message if code == OURS else f"PostgreSQL refused a value: {message}")
     if code[:2] in ("", "42", "P0", "XX"):
         return BrokenInvariant(f"PostgreSQL said {code} {text}: please report this")
     return UsageError(

@@ -284,9 +284,9 @@ def allow(
     max_payload_bytes: of what it sends; unless given, 1 MiB.
     Raises: UsageError for a role or a kind that is not there; Forbidden to all but the owner.
     """
-    given = (role, kind, list(queues) or None, max_payload_bytes)
+    parameters = (role, kind, list(queues) or None, max_payload_bytes)
     with translated(url), _connect(url) as connection:
-        connection.execute("select turnabout.allow(%s, %s, %s, %s)", given)
+        connection.execute("select turnabout.allow(%s, %s, %s, %s)", parameters)
 
 
 def disallow(url: str, role: str, kind: str) -> None:

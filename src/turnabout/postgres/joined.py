@@ -128,13 +128,13 @@ def meaning(error: BaseException, verb: Verb[Any]) -> TurnaboutError | None:
     found = _diagnosed(error)
     if found is None:
         return None
-    code, said = found
-    text = str(said).strip().splitlines()[0] if str(said).strip() else type(said).__name__
+    code, cause = found
+    text = str(cause).strip().splitlines()[0] if str(cause).strip() else type(cause).__name__
     if code == "PQ404":
         return QueueNotFound(getattr(verb, "queue", ""))
     if code == "PQ409":
-        hint = getattr(getattr(said, "diag", said), "message_hint", None)
-        return UsageError(f"{text}: {hint or getattr(said, 'hint', '')}")
+        hint = getattr(getattr(cause, "diag", cause), "message_hint", None)
+        return UsageError(f"{text}: {hint or getattr(cause, 'hint', '')}")
     if code in NOT_MIGRATED:
         return WrongVersion(
             f"the connection's database does not have this library's schema ({text}): connect to "

@@ -70,9 +70,9 @@ def with_parts(text: str, parts: Mapping[str, str] = PARTS) -> str:
     """
 
     def put_in(found: re.Match[str]) -> str:
-        part, given = found.groups()
+        part, arguments = found.groups()
         inside = _part(parts.get(part, part))
-        values = [one.partition(" =") for one in given.split(";") if one.strip()]
+        values = [one.partition(" =") for one in arguments.split(";") if one.strip()]
         for name, _, value in values:
             inside = inside.replace(f"{{{name.strip()}}}", value.strip())
         inside = with_parts(inside, parts)

@@ -48,11 +48,11 @@ NETWORK: Final = {
 
 def address(conninfo: str, program: str) -> str:
     """Return libpq's parameters for a connection that operators see under the program's name."""
-    given = conninfo_to_dict(conninfo).keys() | {
+    keywords = conninfo_to_dict(conninfo).keys() | {
         option.keyword.decode() for option in Conninfo.get_defaults() if option.val is not None
     }
     wanted = {"fallback_application_name": program, **NETWORK}
-    more = {name: value for name, value in wanted.items() if name not in given}
+    more = {name: value for name, value in wanted.items() if name not in keywords}
     return make_conninfo(conninfo, client_encoding="utf8", **more)  # texts are encoded by hand
 
 
@@ -88,8 +88,8 @@ def parse(url: str) -> PostgresOptions:
     try:
         conninfo_to_dict(conninfo)
     except psycopg.Error as error:
-        said = scrubbed(str(error).strip(), url)
-        raise UsageError(f"PostgreSQL's client cannot read the URL: {said}") from None
+        reason = scrubbed(str(error).strip(), url)
+        raise UsageError(f"PostgreSQL's client cannot read the URL: {reason}") from None
     return PostgresOptions(url, conninfo, **own)  # pyright: ignore[reportArgumentType]
 
 

@@ -60,11 +60,11 @@ class Checkpoints:
         """
         if self._log is None:
             return False
-        given = self.reserve.give_up()
+        freed = self.reserve.give_up()
         try:
-            return self._checkpoint() or given
+            return self._checkpoint() or freed
         except sqlite3.Error:
-            return given
+            return freed
 
     def close(self) -> None:
         """Close the log, and the second connection, after all others. Where no process has the file

@@ -70,9 +70,9 @@ class Arguments:
         except TypeError as error:
             raise UsageError(f"the task {self._name}{self.signature}: {error}") from error
 
-    def encoded(self, given: Mapping[str, Any]) -> bytes:
+    def encoded(self, arguments: Mapping[str, Any]) -> bytes:
         """Write arguments as JSON. Raises: UsageError for wrong types, or values without JSON."""
-        payload = to_json(given, f"an argument of the task {self._name}")
+        payload = to_json(arguments, f"an argument of the task {self._name}")
         try:
             self._decoder.decode(payload)
         except msgspec.ValidationError as error:

@@ -86,34 +86,34 @@ class Definition:
         self, options: CallOptions, payload: bytes, headers: Mapping[str, str] | None = None
     ) -> Outgoing:
         """The message that stands for a call with these arguments. Raises: UsageError."""
-        given: dict[str, Any] | None = None
+        arguments: dict[str, Any] | None = None
         if callable(options.channel) or callable(options.key):
-            given = self._with_defaults(self.arguments.decoded(payload))
+            arguments = self._with_defaults(self.arguments.decoded(payload))
         unique = options.unique is not None
         return outgoing(
             payload,
             content_type=JSON,
             headers={TASK: self.name, **(headers or {})},
-            channel=_of(options.channel, given),
+            channel=_of(options.channel, arguments),
             priority=options.priority,
             delay_seconds=options.delay_seconds,
             due_at=options.due_at,
             ttl_seconds=options.ttl_seconds,
-            dedup_key=self._key(options, payload, given) if unique else None,
+            dedup_key=self._key(options, payload, arguments) if unique else None,
             dedup_mode=options.unique,
             dedup_window_seconds=options.unique_seconds,
         )
 
-    def _key(self, options: CallOptions, payload: bytes, given: dict[str, Any] | None) -> str:
+    def _key(self, options: CallOptions, payload: bytes, arguments: dict[str, Any] | None) -> str:
         """The task's name, and a digest: a key has a limit, arguments have none."""
-        what = payload if options.key is None else _of(options.key, given).encode()
+        what = payload if options.key is None else _of(options.key, arguments).encode()
         return f"{self.name[:200]}:{hashlib.sha256(what).hexdigest()[:32]}"
 
-    def _with_defaults(self, given: dict[str, Any]) -> dict[str, Any]:
-        bound = self.arguments.signature.bind(**given)
+    def _with_defaults(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        bound = self.arguments.signature.bind(**arguments)
         bound.apply_defaults()
         return bound.arguments
 
 
-def _of(what: str | Callable[..., str], given: dict[str, Any] | None) -> str:
-    return what if isinstance(what, str) else what(**(given or {}))
+def _of(what: str | Callable[..., str], arguments: dict[str, Any] | None) -> str:
+    return what if isinstance(what, str) else what(**(arguments or {}))

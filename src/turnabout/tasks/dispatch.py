@@ -37,12 +37,12 @@ class Dispatch:
         """Call the task of a message. Returns: what the worker keeps as the result. Raises: what
         the task raised, as its `Retry` judges it.
         """
-        definition, given, rest = self._asked(message)
+        definition, arguments, rest = self._call_of(message)
         with _running(definition, message):
             with ExitStack() as stack:
                 for around in self.around:
                     stack.enter_context(around(message))
-                value = definition.function(**given)
+                value = definition.function(**arguments)
                 if definition.is_async:
                     value = self._awaited(value)
             result = _result(definition, value)
@@ -52,12 +52,12 @@ class Dispatch:
 
     async def handle_async(self, message: Any) -> Any:
         """The same on asyncio."""
-        definition, given, rest = self._asked(message)
+        definition, arguments, rest = self._call_of(message)
         with _running(definition, message):
             if self.around or definition.timeout_seconds is not None:
-                value = await self._surrounded(definition, given, message)
+                value = await self._surrounded(definition, arguments, message)
             else:
-                value = definition.function(**given)
+                value = definition.function(**arguments)
                 if definition.is_async:
                     value = await value
             result = _result(definition, value)
@@ -66,15 +66,15 @@ class Dispatch:
         return result
 
     async def _surrounded(
-        self, definition: Definition, given: dict[str, Any], message: Any
+        self, definition: Definition, arguments: dict[str, Any], message: Any
     ) -> object:
         async with AsyncExitStack() as stack, asyncio.timeout(definition.timeout_seconds):
             for around in self.around:
                 await entered(stack, around(message))
-            value = definition.function(**given)
+            value = definition.function(**arguments)
             return await value if definition.is_async else value
 
-    def _asked(
+    def _call_of(
         self, message: DeliveredMessage
     ) -> tuple[Definition, dict[str, Any], tuple[links.Link, ...]]:
         """The task of a message, what to call it with, and what its chain goes on with."""
@@ -83,8 +83,8 @@ class Dispatch:
         found = self.tasks.get(name or "")
         if found is None:
             known = ", ".join(sorted(self.tasks)) or "none"
-            told = f"names the task {name!r}" if name else f"has no header `{TASK}`"
-            raise GiveUp(f"the message {told}; this worker knows: {known}")
+            fault = f"names the task {name!r}" if name else f"has no header `{TASK}`"
+            raise GiveUp(f"the message {fault}; this worker knows: {known}")
         definition, _ = found
         rest = links.read(headers)
         if rest and rest[0].task not in self.tasks:

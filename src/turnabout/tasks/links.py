@@ -52,24 +52,24 @@ def link_of(
     task: str,
     names: Sequence[str],
     required: Sequence[str],
-    given: dict[str, Any],
+    known: dict[str, Any],
     *,
     is_first: bool,
 ) -> Link:
     """A step, its arguments checked: a first one has all that it needs, a later one lacks at most
-    one, which the result before it becomes. `given` is by name, each as JSON.
+    one, which the result before it becomes. `known` is by name, each as JSON.
     """
-    lacks = [name for name in required if name not in given]
+    lacks = [name for name in required if name not in known]
     if len(lacks) > (0 if is_first else 1):
         raise UsageError(f"the task {task} of a chain lacks {', '.join(lacks)}")
-    free = lacks or [name for name in names if name not in given]
+    free = lacks or [name for name in names if name not in known]
     takes = None if is_first or not free else free[0]
-    return Link(task, {name: msgspec.Raw(data) for name, data in given.items()}, takes)
+    return Link(task, {name: msgspec.Raw(data) for name, data in known.items()}, takes)
 
 
 def arguments(link: Link, result: bytes) -> bytes:
     """The payload of a link, with the result before it."""
-    given = dict(link.given)
+    known = dict(link.given)
     if link.takes is not None:
-        given[link.takes] = msgspec.Raw(result)
-    return msgspec.json.encode(given)
+        known[link.takes] = msgspec.Raw(result)
+    return msgspec.json.encode(known)

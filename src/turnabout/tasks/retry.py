@@ -29,8 +29,8 @@ class RetryPolicy:
     max_seconds: float = 3600.0
 
     def __post_init__(self) -> None:
-        given: Any = self.on  # as a user may have it
-        if not all(inspect.isclass(one) and issubclass(one, BaseException) for one in given):
+        classes: Any = self.on  # as a user may have it
+        if not all(inspect.isclass(one) and issubclass(one, BaseException) for one in classes):
             raise UsageError("Retry(on=(…)) takes classes of exceptions")
         limits.optional_whole(self.attempts, "attempts", 1, limits.INTEGER_MAX)
         if self.seconds is not None:

@@ -97,5 +97,5 @@ def _limit(queue: str, some: list[Definition]) -> float | None:
 def _settings(some: list[Definition]) -> dict[str, Any]:
     """Settings of a missing queue: it allows the attempts that its tasks ask for."""
     usual = QueueSettings().max_attempts or 0
-    asked = max((one.retry.attempts or 0 for one in some), default=0)
-    return {"max_attempts": asked} if asked > usual else {}
+    attempts = max((one.retry.attempts or 0 for one in some), default=0)
+    return {"max_attempts": attempts} if attempts > usual else {}

@@ -32,34 +32,34 @@ def main() -> int:
     parser.add_argument("--reload", action="store_true", help="start again when a file changes")
     parser.add_argument("--quiet", action="store_true", help="log warnings and errors only")
     parser.add_argument("--stop-at-eof", action="store_true", help=argparse.SUPPRESS)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     logging.basicConfig(
-        level=logging.WARNING if given.quiet else logging.INFO,
+        level=logging.WARNING if arguments.quiet else logging.INFO,
         format="%(asctime)s %(process)d %(levelname)s %(message)s",
     )
     try:
-        if given.processes > 1 or given.reload:
+        if arguments.processes > 1 or arguments.reload:
             return run_processes(
-                given.target,
-                given.processes,
-                until_empty=given.until_empty,
-                max_handled=given.max_handled,
-                quiet=given.quiet,
-                slots=given.slots,
-                reload=given.reload,
+                arguments.target,
+                arguments.processes,
+                until_empty=arguments.until_empty,
+                max_handled=arguments.max_handled,
+                quiet=arguments.quiet,
+                slots=arguments.slots,
+                reload=arguments.reload,
             )
-        worker = load(given.target, slots=given.slots)
-        if given.stop_at_eof:
+        worker = load(arguments.target, slots=arguments.slots)
+        if arguments.stop_at_eof:
             stop_at_eof(worker)
         worker.run(
-            until_empty=given.until_empty,
-            max_handled=given.max_handled,
+            until_empty=arguments.until_empty,
+            max_handled=arguments.max_handled,
             url=os.environ.get(URL_VARIABLE),
         )
     except TurnaboutError as error:
         sys.stderr.write(f"{error}\n")
         return HUNG if isinstance(error, HandlersHung) else WRONG_CALL
-    if not given.stop_at_eof:
+    if not arguments.stop_at_eof:
         return 0
     return USED_UP if worker.is_used_up else ALL_DONE
 

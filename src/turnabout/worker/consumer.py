@@ -73,7 +73,7 @@ class Consumer:
         self._async_queue, self._sync_queue = inner
         self._queue = run.turnabout.queue(job.queue)
         self._spans: Any = getattr(run.turnabout.store, "spans", None)  # if it is traced
-        self._settler = Settler(self._queue, self._told, run.broken, self.wake, run.name)
+        self._settler = Settler(self._queue, self._on_settled, run.broken, self.wake, run.name)
         self._waiting: deque[tuple[Lease, Delivery]] = deque()
         self._tasks: dict[Lease, asyncio.Task[End]] = {}
         self._calls: dict[Lease, ThreadCall] = {}  # of tasks whose handler is in a thread
@@ -278,7 +278,7 @@ class Consumer:
         lease.stage = LeaseStage.SETTLING
         self._settler.put(lease, ending)
 
-    def _told(self, lease: Lease, ending: Ending, answer: Answer) -> None:
+    def _on_settled(self, lease: Lease, ending: Ending, answer: Answer) -> None:
         """The database has answered for this message, or could not be reached at all."""
         with self._freeing(lease):
             try:

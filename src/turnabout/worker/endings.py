@@ -134,7 +134,7 @@ def ending_of(end: BaseException | Returned) -> Ending:
                 return PutOff(limits.duration_ms(value.delay_ms, "delay_ms"), state)
             case GiveUp():
                 cause = value if value.args else value.__cause__ or value
-                return _failed(cause, _said(value) if value.args else "", retry=False)
+                return _failed(cause, _message_of(value) if value.args else "", retry=False)
             case TryAgain():
                 delay_ms = limits.duration_ms(value.delay_ms, "delay_ms")
                 return replace(_failed(value.__cause__ or value), delay_ms=delay_ms)
@@ -157,7 +157,7 @@ def _failed(error: BaseException, text: str = "", *, retry: bool = True) -> Fail
     return Failed(limits.error_text(text), retry, cause)
 
 
-def _said(error: BaseException) -> str:
+def _message_of(error: BaseException) -> str:
     """The error's own text; a substitute if it raises."""
     try:
         return str(error)
@@ -167,7 +167,7 @@ def _said(error: BaseException) -> str:
 
 def text_of(error: BaseException) -> str:
     """The first line of an error's text, with its type."""
-    text = _said(error).strip()
+    text = _message_of(error).strip()
     line = text.splitlines()[0][:SUMMARY_CHARS_MAX] if text else ""
     return f"{type(error).__name__}: {line}" if line else type(error).__name__
 

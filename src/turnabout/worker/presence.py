@@ -44,13 +44,13 @@ class Presence:
         self._stats = stats
         self._name = name
         self._began = time.monotonic()
-        self._told = False
+        self._has_reported = False
 
     async def run(self) -> None:
         """Report until the worker ends; its last words are `ended`."""
         await asyncio.sleep(FIRST_SECONDS)
         while True:
-            self._told = True
+            self._has_reported = True
             for job, held in tuple(self._queues):
                 if not await self._report(job.queue, self._state(job, held)):
                     self._queues.remove((job, held))
@@ -58,7 +58,7 @@ class Presence:
 
     async def ended(self, seconds: float) -> None:
         """The worker has ended: take it off the lists."""
-        if self._told:
+        if self._has_reported:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
                     for job, _ in self._queues:

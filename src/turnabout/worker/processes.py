@@ -175,7 +175,7 @@ class _Child:
     """True if only `replace` starts it again after a crash."""
     replaced: bool = False
     process: subprocess.Popen[bytes] | None = None
-    told: bool = False
+    signalled: bool = False
     """A signal was handed on to that process."""
     crashes: int = 0
     started_at: float = 0.0
@@ -186,7 +186,7 @@ class _Child:
 
     def start(self) -> None:
         self.restart_at = None
-        self.process, self.told, self.replaced = None, False, False
+        self.process, self.signalled, self.replaced = None, False, False
         self.started_at = time.monotonic()
         # Open as long as we live; nothing is ever written.
         self.process = subprocess.Popen(
@@ -196,7 +196,7 @@ class _Child:
     def tell(self, number: int) -> None:
         """Hand a signal on. A child that is just being started gets it at the next look."""
         if self.process is not None:
-            self.told = True
+            self.signalled = True
             self.process.send_signal(number)  # does nothing once it has ended
 
     def replace(self) -> None:
@@ -220,7 +220,7 @@ class _Child:
         assert self.process is not None
         code = self.process.poll()
         if code is None:
-            if stopping and not self.told:
+            if stopping and not self.signalled:
                 self.tell(signal.SIGTERM)
             return
         if self.process.stdin is not None:
@@ -234,8 +234,8 @@ class _Child:
             return
         self.over = code == ALL_DONE or stopping
         # A signal that it had no handler for yet, or one of its own, stops it as well.
-        asked = stopping and code in (0, -signal.SIGTERM, -signal.SIGINT)
-        self.failed = code not in (ALL_DONE, HUNG, USED_UP) and not asked
+        stopped = stopping and code in (0, -signal.SIGTERM, -signal.SIGINT)
+        self.failed = code not in (ALL_DONE, HUNG, USED_UP) and not stopped
         if self.over:
             return
         soon = time.monotonic() - self.started_at < SOON_SECONDS

@@ -55,24 +55,24 @@ class Report:
     def unsettled(self, lease: Lease, error: BaseException) -> None:
         """The worker itself went wrong where the message was to be settled."""
         text = "something went wrong at the end of message %s of %s: %s"
-        given = (lease.receipt, self._queue, text_of(error))
-        self._log(logging.ERROR, text, lease, *given, cause=printable(error))
+        details = (lease.receipt, self._queue, text_of(error))
+        self._log(logging.ERROR, text, lease, *details, cause=printable(error))
 
     def settled(self, lease: Lease) -> None:
         """A handler has settled its message itself: that is only told if the message died of it."""
         if lease.dead:
             self.say(logging.ERROR, "message %s of %s is dead: its handler failed it", lease)
 
-    def say(self, level: int, text: str, lease: Lease, *given: object) -> None:
-        """Log a text about a message: `%s` of it, `%s` of its queue, and what is given."""
-        self._log(level, text, lease, lease.receipt, self._queue, *given)
+    def say(self, level: int, text: str, lease: Lease, *details: object) -> None:
+        """Log a text about a message: `%s` of it, `%s` of its queue, and the details."""
+        self._log(level, text, lease, lease.receipt, self._queue, *details)
 
     def _log(
         self,
         level: int,
         text: str,
         lease: Lease,
-        *given: object,
+        *details: object,
         cause: BaseException | None = None,
     ) -> None:
         """Filters and handlers of the log are the user's: what they raise is printed, no more."""
@@ -80,7 +80,7 @@ class Report:
         # For a machine to pick out.
         about = {"queue": self._queue, "receipt": str(lease.receipt)}
         try:
-            log.log(level, text, *given, exc_info=trace, extra=about)
+            log.log(level, text, *details, exc_info=trace, extra=about)
         except Exception:  # noqa: BLE001 - see above
             traceback.print_exc()
 

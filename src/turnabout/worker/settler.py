@@ -39,7 +39,7 @@ BATCH_BYTES_MAX = 4 * 1024 * 1024
 Answer = AckOutcome | DeferOutcome | FailOutcome | ReleaseOutcome | Literal["probably", "untold"]
 """The database's answer; or that a lost answer probably meant yes; or that it was not reached."""
 
-Told = Callable[[Lease, Ending, Answer], None]
+OnSettled = Callable[[Lease, Ending, Answer], None]
 """Called when a message is over: its lease, how it was to end, and the answer to that."""
 
 _Item = tuple[Lease, Ending]
@@ -52,7 +52,7 @@ class Settler:
     def __init__(
         self,
         queue: AsyncQueue,
-        told: Told,
+        on_settled: OnSettled,
         broken: Callable[[BaseException], None],
         has_acks: Callable[[], None],
         worker: str,
@@ -61,7 +61,7 @@ class Settler:
         `worker`: the name that failures tell.
         """
         self._queue = queue
-        self._told = told
+        self._on_settled = on_settled
         self._broken = broken
         self._has_acks = has_acks
         self._worker = worker
@@ -87,7 +87,7 @@ class Settler:
     def acked(self, items: list[_Item], outcomes: Sequence[Answer]) -> None:
         """The receive has taken these along."""
         for (lease, ending), outcome in zip(items, outcomes, strict=True):
-            self._told(lease, ending, outcome)
+            self._on_settled(lease, ending, outcome)
 
     def send(self, items: Iterable[_Item], *, unsure: bool = False) -> None:
         """Send endings in calls of their own. `unsure`: they may have been sent already."""
@@ -142,7 +142,7 @@ class Settler:
 
     def _give_up(self, pending: deque[_Item], _: BaseException | None) -> None:
         while pending:
-            self._told(*pending.popleft(), "untold")
+            self._on_settled(*pending.popleft(), "untold")
 
     async def _tell(self, items: list[_Item]) -> None:
         backoff = Backoff()
@@ -181,7 +181,7 @@ class Settler:
                 and _is_as_if(ending, outcome)
             )
             self._unsure.discard(lease)
-            self._told(lease, ending, "probably" if probably else outcome)
+            self._on_settled(lease, ending, "probably" if probably else outcome)
 
     def _run(self, items: list[_Item]) -> Awaitable[Sequence[Answer]]:
         """One call; all items are of one kind."""

@@ -291,10 +291,10 @@ def _check_parameters(function: Callable[..., object], count: int) -> None:
     try:
         signature.bind(*[None] * count)
     except TypeError as error:
-        given = "a message and a connection" if count == 2 else "a message and nothing else"
+        arguments = "a message and a connection" if count == 2 else "a message and nothing else"
         name = getattr(function, "__qualname__", "it")
         raise UsageError(
-            f"a handler is called with {given}, which does not fit {name}{signature}"
+            f"a handler is called with {arguments}, which does not fit {name}{signature}"
         ) from error
 
 

@@ -134,7 +134,7 @@ def test_many_rows_are_sorted_by_runs_and_days(tmp_path):
     ],
 )
 def test_what_a_disk_refuses_is_told(error: OSError, kind: type[Exception]) -> None:
-    with pytest.raises(kind, match="lake /lake"), Storage("/lake").told():
+    with pytest.raises(kind, match="lake /lake"), Storage("/lake").disk_errors():
         raise error
 
 

@@ -117,8 +117,8 @@ def test_an_error_in_a_worker_is_told_by_its_last_line():
         '  File "x.py", line 1, in f\nturnabout.words.errors.Disconnected: no database there\n'
         "\n\tat org.apache.spark.X\n"
     )
-    assert doctor._said(RuntimeError(said)).endswith("Disconnected: no database there")
-    assert doctor._said(RuntimeError("[A_CODE] went\nwrong\nand so on")) == (
+    assert doctor._reason(RuntimeError(said)).endswith("Disconnected: no database there")
+    assert doctor._reason(RuntimeError("[A_CODE] went\nwrong\nand so on")) == (
         "RuntimeError: [A_CODE] went wrong"
     )
 

@@ -22,5 +22,5 @@ def samples_keep(connection: Connection, verb: d.SamplesKeep, now: int) -> None:
 
 def samples_list(connection: Connection, verb: d.SamplesList, _now: int) -> tuple[d.Sample, ...]:
     """A queue's samples of one distance, since a time, the oldest first."""
-    asked = {"queue": verb.queue, "step": verb.step_ms, "since": verb.since}
-    return tuple(d.Sample(*row) for row in connection.execute(_SAMPLES["list"], asked))
+    parameters = {"queue": verb.queue, "step": verb.step_ms, "since": verb.since}
+    return tuple(d.Sample(*row) for row in connection.execute(_SAMPLES["list"], parameters))

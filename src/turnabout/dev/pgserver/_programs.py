@@ -151,12 +151,12 @@ def _number_in(folder: Path) -> int:
 def version_line(binaries: Path) -> str:
     """The answer of `postgres --version`, or an empty text when it can't run here."""
     try:
-        said = subprocess.run(
+        result = subprocess.run(
             [binaries / "postgres", "--version"], check=False, capture_output=True, text=True
         )
     except OSError:  # for another kind of machine
         return ""
-    return said.stdout.strip() if said.returncode == 0 else ""
+    return result.stdout.strip() if result.returncode == 0 else ""
 
 
 def major(line: str) -> int | None:

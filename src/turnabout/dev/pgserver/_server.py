@@ -145,11 +145,11 @@ class PostgresServer:
             self._launch()
             if self._wait_until_ready(give_up):
                 return
-            said = self.log.read_text(errors="replace")[written:]
+            output = self.log.read_text(errors="replace")[written:]
             self._collect()
             # After a kill the old server's children take a moment to notice, and hold its memory.
-            if "still in use" not in said or time.monotonic() > give_up:
-                last = "\n".join(said.strip().splitlines()[-15:])
+            if "still in use" not in output or time.monotonic() > give_up:
+                last = "\n".join(output.strip().splitlines()[-15:])
                 raise PostgresError(f"PostgreSQL {self.version} didn't start. It said:\n{last}")
             time.sleep(0.05)
 
@@ -324,8 +324,8 @@ def _is_server_on(pid: int, data: Path) -> bool:
     """Whether a process is a PostgreSQL server on that data folder; when in doubt, it is."""
     if not Path("/proc/self").exists():
         words = ["ps", "-o", "command=", "-p", str(pid)]
-        said = subprocess.run(words, check=False, capture_output=True, text=True)
-        return "postgres" in said.stdout
+        result = subprocess.run(words, check=False, capture_output=True, text=True)
+        return "postgres" in result.stdout
     try:
         return Path(f"/proc/{pid}/cwd").samefile(data)  # a server works in its data folder
     except PermissionError:

@@ -38,15 +38,15 @@ def _initdb(binaries: Path, folder: Path) -> None:
         *("-U", "postgres", "-E", "UTF8", "--auth=trust", "--wal-segsize=1"),
         *("--no-sync", "--no-instructions", "-D", folder),
     )
-    said = ""
+    output = ""
     # A machine without the first locale has the second; both sort by code point.
     for locale in ("C.UTF-8", "C"):
         made = runner().run(binaries / "initdb", f"--locale={locale}", *common)
         if made.returncode == 0:
             return
-        said = made.stderr.strip()
+        output = made.stderr.strip()
         shutil.rmtree(folder, ignore_errors=True)
-    raise PostgresError(f"initdb failed. It said:\n{said}")
+    raise PostgresError(f"initdb failed. It said:\n{output}")
 
 
 def new_data_folder(binaries: Path, data: Path) -> None:

@@ -131,7 +131,7 @@ def archive(
     app.need_file()
     with refusals(app):
         _look(app, lake, archive, options, begins=True)
-    with job(app, engine, master) as (spark, stop), _told("Archiving", "rows") as tell:
+    with job(app, engine, master) as (spark, stop), _counter("Archiving", "rows") as tell:
         from turnabout.pipeline.jobs.archive import archive as run_archive
 
         def batch(done: Archived) -> None:
@@ -223,7 +223,7 @@ def purge(
     nothing if there is no archive. Needs no Java.
     """
     app.need_file()
-    with refusals(app), _told("Purging", "rows") as tell:
+    with refusals(app), _counter("Purging", "rows") as tell:
         from turnabout.pipeline.jobs.purge import purge as run_purge
 
         done = run_purge(
@@ -299,7 +299,7 @@ def replay(
         confirm(yes, f"Send the chosen rows to {options['to'] or 'their queues'}?")
     with refusals(app):
         _look(app, lake, options["archive"], options)
-    with job(app, engine, master) as (spark, stop), _told("Replaying", "messages") as tell:
+    with job(app, engine, master) as (spark, stop), _counter("Replaying", "messages") as tell:
         from turnabout.pipeline.jobs.replay import replay as run_replay
 
         def batch(done: Replayed) -> None:
@@ -363,7 +363,7 @@ Tell = Callable[[int, str | None], None]
 
 
 @contextmanager
-def _told(title: str, unit: str) -> Generator[Tell]:
+def _counter(title: str, unit: str) -> Generator[Tell]:
     """A count that a person sees move; elsewhere a line for each batch, on standard error."""
     with progress(title, None, unit) as bar:
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pyarrow as pa
 
-from turnabout.pipeline.jobs._failures import told
+from turnabout.pipeline.jobs._failures import spark_errors
 from turnabout.pipeline.jobs._plan import ORDER, JobRun
 from turnabout.pipeline.lake import Filter, Lake, WrittenFile
 from turnabout.pipeline.lake._files import in_files
@@ -29,18 +29,18 @@ class SparkChooser:
         access: Access,
         lake: Lake,
         archive: str | None,
-        asked: Filter,
+        filter_: Filter,
     ) -> None:
         from turnabout.pipeline.spark.sessions import beside
 
         self._spark, self._access, self._lake = beside(spark), access, lake
-        self._archive, self._asked = archive, asked
+        self._archive, self._filter = archive, filter_
 
     def count(self) -> tuple[Chosen, ...]:
         """Count rows by queue and outcome."""
         from pyspark.sql import functions as f
 
-        with told(self._access, "while it counted rows of the lake"):
+        with spark_errors(self._access, "while it counted rows of the lake"):
             found = (
                 self._rows()
                 .groupBy("namespace", "queue", "outcome")
@@ -69,20 +69,20 @@ class SparkChooser:
                 text = msgspec.json.encode(file).decode()
                 yield arrow.RecordBatch.from_pydict({"file": [text]})
 
-        with told(self._access, "while it chose rows of the lake"):
+        with spark_errors(self._access, "while it chose rows of the lake"):
             rows: Any = self._rows().where(f.col("value").isNotNull()).orderBy(*ORDER)
             found = rows.mapInArrow(task, "file string").collect()
         files = [msgspec.json.decode(row[0], type=WrittenFile) for row in found]
         return sorted(files, key=lambda file: file.path)
 
     def _rows(self) -> DataFrame:
-        asked = self._asked
+        filter_ = self._filter
         frame = read_lake(
             self._spark,
             self._lake.storage.uri,
             archive=self._archive,
-            since=asked.since,
-            until=asked.until,
+            since=filter_.since,
+            until=filter_.until,
             storage_options=self._lake.storage.options,
         )
-        return matching(frame, asked)
+        return matching(frame, filter_)

@@ -24,7 +24,7 @@ class JobFailed(TurnaboutError):
 
 
 @contextmanager
-def told(access: Access, doing: str) -> Generator[None]:
+def spark_errors(access: Access, doing: str) -> Generator[None]:
     """Spark's errors as Turnabout's: the one that a task raised, if there is one; else JobFailed.
 
     `doing` completes "Spark failed". No secret of the database's URL is in the text.

@@ -71,14 +71,14 @@ class JobRun:
 
     def write(self, rows: Any, number: int) -> WrittenFile:
         """Write a table of rows as the file of a batch."""
-        with self.storage.told():
+        with self.storage.disk_errors():
             return write_table(rows.cast(ROWS), self.storage, f"rows-{number:012d}")
 
     def begin(self, files: Sequence[WrittenFile], plan: Plan) -> Plan:
         """Make the run, with its rows; if another process has made it meanwhile, take that one."""
         actions: list[AddAction] = [added(file) for file in files]
         try:
-            with self.storage.told():
+            with self.storage.disk_errors():
                 create_table_with_add_actions(
                     self.storage.uri,
                     Schema.from_arrow(ROWS),
@@ -110,7 +110,7 @@ class JobRun:
         assert table is not None
         properties = CommitProperties(app_transactions=[Transaction(SENT, batches)])
         try:
-            with self.storage.told():
+            with self.storage.disk_errors():
                 table.create_write_transaction(
                     [], "append", table.schema(), commit_properties=properties
                 )

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pyarrow as pa
 
-from turnabout.pipeline.jobs._failures import told
+from turnabout.pipeline.jobs._failures import spark_errors
 from turnabout.pipeline.lake import ArchiveTable, Commit, Lake, Storage, WrittenFile, write
 from turnabout.pipeline.results import Archived
 from turnabout.pipeline.schema import LOG
@@ -209,7 +209,7 @@ class Archiver:
         if isinstance(found, LogLost):
             lost = found.floor
             if not self._skip_lost:
-                raise RowsLost(self._told(after, lost))
+                raise RowsLost(self._loss_message(after, lost))
             found = self._access.run(LogNext(after, self._max_rows, ignore_loss=True))
         if isinstance(found, LogAhead):
             raise UsageError(
@@ -220,7 +220,7 @@ class Archiver:
         assert isinstance(found, LogRange)
         return found, lost
 
-    def _told(self, after: str, floor: str) -> str:
+    def _loss_message(self, after: str, floor: str) -> str:
         last = self._table.last()
         when = None if last is None else datetime.fromtimestamp(last.at / 1000, UTC)
         at = "" if when is None else f"; its last batch is of {when:%F %T} UTC"
@@ -333,7 +333,7 @@ class SparkStage:
                         schema=arrow.schema([("file", arrow.string())]),
                     )
 
-        with told(part.access, "while it wrote to the lake"):
+        with spark_errors(part.access, "while it wrote to the lake"):
             tasks: Any = self._spark.range(0, len(spans), 1, len(spans))
             found_files = tasks.mapInArrow(task, "file string").collect()
         return [msgspec.json.decode(row[0], type=WrittenFile) for row in found_files]

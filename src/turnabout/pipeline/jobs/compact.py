@@ -49,7 +49,7 @@ def compact(
     name = place.only(archive)
     table = place.table(name)
     place.check(name, deep=True, before=f"{ends:%Y-%m-%d}")  # a broken row would stay for good
-    with place.storage.told():
+    with place.storage.disk_errors():
         merged = table.optimize.compact(
             partition_filters=[("day", "<", f"{ends:%Y-%m-%d}")], target_size=target_bytes
         )

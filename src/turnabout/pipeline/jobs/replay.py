@@ -96,31 +96,31 @@ def replay(
     with closing(Access(url, token=token, namespace=namespace)) as access:
         _check_names(access, to, queues or ())
         lists = map(_tuple, (queues, channels, outcomes, ids))
-        asked = Filter(since, until, access.namespace, *lists)
+        filter_ = Filter(since, until, access.namespace, *lists)
         run = JobRun(place, run_id)
-        chooser = _chooser(spark, access, place, archive, asked)
+        chooser = _chooser(spark, access, place, archive, filter_)
         if dry_run:
             done = _counted(run_id, chooser.count())
         else:
             plan = run.plan()
             if plan is None:
                 plan = choose(
-                    run, chooser, asked, to, per_second, skip_without_value=skip_without_value
+                    run, chooser, filter_, to, per_second, skip_without_value=skip_without_value
                 )
-            _check_same(plan, to, asked)
+            _check_same(plan, to, filter_)
             sender = Sender(access, run, plan, skip_invalid=skip_invalid)
             done = sender.run(per_second, progress, stop)
     return replace(done, seconds=time.monotonic() - began)
 
 
 def _chooser(
-    spark: SparkSession | None, access: Access, lake: Lake, archive: str | None, asked: Filter
+    spark: SparkSession | None, access: Access, lake: Lake, archive: str | None, filter_: Filter
 ) -> LocalChooser | SparkChooser:
     if spark is None:
-        return LocalChooser(lake, archive, asked)
+        return LocalChooser(lake, archive, filter_)
     from turnabout.pipeline.jobs._chooser import SparkChooser
 
-    return SparkChooser(spark, access, lake, archive, asked)
+    return SparkChooser(spark, access, lake, archive, filter_)
 
 
 def _check_names(access: Access, to: str | None, queues: Sequence[str]) -> None:
@@ -139,10 +139,10 @@ def _counted(run: str, chosen: tuple[Chosen, ...]) -> Replayed:
 class LocalChooser:
     """Finds rows in this process: DuckDB sorts what does not fit into memory."""
 
-    def __init__(self, lake: Lake, archive: str | None, asked: Filter) -> None:
+    def __init__(self, lake: Lake, archive: str | None, filter_: Filter) -> None:
         name = lake.only(archive)
-        paths = [file.path for file in lake.files(name, since=asked.since, until=asked.until)]
-        self._table, self._paths, self._asked = lake.place(name), paths, asked
+        paths = [file.path for file in lake.files(name, since=filter_.since, until=filter_.until)]
+        self._table, self._paths, self._filter = lake.place(name), paths, filter_
 
     def count(self) -> tuple[Chosen, ...]:
         """Count rows by queue and outcome."""
@@ -171,7 +171,7 @@ class LocalChooser:
 
         connection: Any = duckdb.connect()
         with closing(connection):
-            rows = matched(connection, self._table, self._paths, self._asked)
+            rows = matched(connection, self._table, self._paths, self._filter)
             connection.register("chosen", rows)
             yield connection
 
@@ -179,7 +179,7 @@ class LocalChooser:
 def choose(
     run: JobRun,
     chooser: LocalChooser | SparkChooser,
-    asked: Filter,
+    filter_: Filter,
     to: str | None,
     per_second: int | None,
     *,
@@ -203,7 +203,7 @@ def choose(
     plan = Plan(
         run=run.name,
         to=to,
-        filter=asked,
+        filter=filter_,
         per_second=per_second,
         rows=sum(file.rows for file in files),
         left_out=missing,
@@ -326,10 +326,10 @@ class Sender:
             yield queue if confined or not namespace else f"{namespace}/{queue}"
 
 
-def _check_same(plan: Plan, to: str | None, asked: Filter) -> None:
+def _check_same(plan: Plan, to: str | None, filter_: Filter) -> None:
     """A run goes on as it began; instants may differ, as `2h` is another one each time."""
     began = replace(plan.filter, since=None, until=None)
-    if plan.to != to or began != replace(asked, since=None, until=None):
+    if plan.to != to or began != replace(filter_, since=None, until=None):
         raise UsageError(
             f"the run {plan.run} was begun with another target or other filters: give the same to "
             "go on with it, or another run id to send more"
@@ -340,5 +340,5 @@ def _totals(chosen: Sequence[Chosen]) -> tuple[int, int]:
     return sum(one.rows for one in chosen), sum(one.without_value for one in chosen)
 
 
-def _tuple(given: Sequence[Any] | None) -> tuple[Any, ...] | None:
-    return None if given is None else tuple(sorted(set(given)))
+def _tuple(values: Sequence[Any] | None) -> tuple[Any, ...] | None:
+    return None if values is None else tuple(sorted(set(values)))

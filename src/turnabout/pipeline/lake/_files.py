@@ -77,7 +77,7 @@ def write(
     written: list[WrittenFile] = []
     for some in gathered(map(_encoded, batches), run_bytes, lambda batch: batch.nbytes):
         for day, rows in _by_day(_sorted(some)):
-            with table.told():
+            with table.disk_errors():
                 written.append(write_table(rows, table, f"day={day}/{prefix}", day=day))
     return written
 
@@ -195,7 +195,7 @@ def check(table: Storage, files: Mapping[str, tuple[int, int]], *, deep: bool) -
     fs: Any = table.files()
     bad: list[str] = []
     paths = list(files)
-    with table.told():
+    with table.disk_errors():
         infos: Any = fs.get_file_info(paths) if paths else ()
         for path, info in zip(paths, infos, strict=True):
             size, rows = files[path]

@@ -28,7 +28,7 @@ _WHOLE = "concat_ws('/', nullif(namespace, ''), queue)"
 _INSTANT = "epoch_ms(finished_at)"
 
 
-def matched(connection: Any, table: Storage, paths: Sequence[str], asked: Filter) -> Any:
+def matched(connection: Any, table: Storage, paths: Sequence[str], filter_: Filter) -> Any:
     """A relation of DuckDB's connection: those rows of the files that the filter lets pass. Nothing
     is read before it is asked for.
     """
@@ -38,18 +38,18 @@ def matched(connection: Any, table: Storage, paths: Sequence[str], asked: Filter
     rows = arrow.dataset(list(paths), schema=ROWS, filesystem=table.files(), format="parquet")
     connection.execute("set timezone = 'UTC'")
     connection.register("archived", rows)
-    queue = _WHOLE if asked.namespace is None else "queue"
+    queue = _WHOLE if filter_.namespace is None else "queue"
     wanted = {
-        f"list_contains($queues, {queue})": ("queues", asked.queues),
-        "list_contains($channels, channel)": ("channels", asked.channels),
-        "list_contains($outcomes, outcome)": ("outcomes", asked.outcomes),
-        "list_contains($ids, message_id)": ("ids", asked.ids),
-        f"{_INSTANT} >= $since": ("since", asked.since),
-        f"{_INSTANT} < $until": ("until", asked.until),
-        "namespace = $namespace": ("namespace", asked.namespace),
+        f"list_contains($queues, {queue})": ("queues", filter_.queues),
+        "list_contains($channels, channel)": ("channels", filter_.channels),
+        "list_contains($outcomes, outcome)": ("outcomes", filter_.outcomes),
+        "list_contains($ids, message_id)": ("ids", filter_.ids),
+        f"{_INSTANT} >= $since": ("since", filter_.since),
+        f"{_INSTANT} < $until": ("until", filter_.until),
+        "namespace = $namespace": ("namespace", filter_.namespace),
     }
-    given = {text: one for text, one in wanted.items() if one[1] is not None}
-    where = " and ".join(given) or "true"
-    values = {name: list(v) if isinstance(v, tuple) else v for name, v in given.values()}
+    conditions = {text: one for text, one in wanted.items() if one[1] is not None}
+    where = " and ".join(conditions) or "true"
+    values = {name: list(v) if isinstance(v, tuple) else v for name, v in conditions.values()}
     text = f"select * from archived where {where}"  # noqa: S608 - conditions of ours, values bound
     return connection.sql(text, params=values or None)

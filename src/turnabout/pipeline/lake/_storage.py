@@ -73,7 +73,7 @@ class Storage(Value):
     def folders(self) -> Sequence[str]:
         """List the names of folders in it; none if it does not exist."""
         fs: Any = import_module("pyarrow.fs")
-        with self.told():
+        with self.disk_errors():
             try:
                 found = self.files().get_file_info(fs.FileSelector("", recursive=False))
             except FileNotFoundError:
@@ -91,13 +91,13 @@ class Storage(Value):
                 finally:
                     os.close(number)
 
-    def told(self) -> AbstractContextManager[None]:
+    def disk_errors(self) -> AbstractContextManager[None]:
         """Translate errors of the operating system and of object stores."""
-        return told(f"the lake {self.uri}", is_local=self.is_local)
+        return disk_errors(f"the lake {self.uri}", is_local=self.is_local)
 
 
 @contextmanager
-def told(place: str, *, is_local: bool = True) -> Generator[None]:
+def disk_errors(place: str, *, is_local: bool = True) -> Generator[None]:
     """Translate errors of the operating system and of object stores about a place."""
     try:
         yield

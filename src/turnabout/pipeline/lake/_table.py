@@ -89,7 +89,7 @@ class ArchiveTable:
         configuration = dict(CONFIGURATION)
         if self.namespace is not None:  # no watermark has its position: the log has to keep it
             configuration["delta.logRetentionDuration"] = "interval 36500 days"
-        with self.storage.told():
+        with self.storage.disk_errors():
             DeltaTable.create(
                 self.storage.uri,
                 Schema.from_arrow(TABLE),
@@ -105,7 +105,7 @@ class ArchiveTable:
     def last(self) -> Commit | None:
         """Find the commit of the archive's last batch; None: it is gone from the table's log."""
         assert self._table is not None
-        with self.storage.told():
+        with self.storage.disk_errors():
             history = self._table.history(_LOOKED_BACK)
         for entry in history:
             if entry.get("app") == self._app and int(entry["total"]) == self.total:
@@ -174,7 +174,7 @@ class ArchiveTable:
                 f"another archiver has committed to {self.storage.uri} meanwhile: this one's "
                 "batch is not there, and nothing is lost or doubled. Run one at a time"
             ) from error
-        with self.storage.told():
+        with self.storage.disk_errors():
             if isinstance(error, OSError):
                 raise error
         raise Unavailable(
@@ -184,7 +184,7 @@ class ArchiveTable:
 
 def opened(storage: Storage, version: int | None = None) -> DeltaTable | None:
     """Open a table; None: there is none. Raises: LakeDamaged, Forbidden, Unavailable."""
-    with storage.told():
+    with storage.disk_errors():
         try:
             return DeltaTable(storage.uri, version, storage_options=storage.delta_options)
         except (TableNotFoundError, FileNotFoundError):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from turnabout.pipeline.lake import Lake, matched
-from turnabout.pipeline.lake._storage import told as disk_errors
+from turnabout.pipeline.lake._storage import disk_errors
 from turnabout.pipeline.reports import engines
 from turnabout.pipeline.reports.engines import COLUMNS, ReportEngine, sql
 from turnabout.pipeline.reports.facts import Progress, ReportScope, gather, keep
@@ -114,10 +114,10 @@ def _opened(
                 local.keep("narrow", [narrow])
             yield local
         return
-    from turnabout.pipeline.jobs._failures import told
+    from turnabout.pipeline.jobs._failures import spark_errors
     from turnabout.pipeline.spark.lakes import matching, read_lake
 
-    with told(access, "while it made the report"):
+    with spark_errors(access, "while it made the report"):
         remote = engines.OnSpark(spark)
         with closing(remote):
             if scope.lake is None:
@@ -134,7 +134,7 @@ def _opened(
                     until=scope.until,
                     storage_options=scope.storage,
                 )
-                log = matching(found, scope.asked)
+                log = matching(found, scope.filter)
             remote.load(log, narrow)
             yield remote
 
@@ -145,7 +145,7 @@ def _lake_rows(connection: Any, scope: ReportScope) -> Any:
     place = Lake(scope.lake, storage_options=scope.storage)
     name = place.only(scope.archive)
     files = place.files(name, since=scope.since, until=scope.until)
-    return matched(connection, place.place(name), [file.path for file in files], scope.asked)
+    return matched(connection, place.place(name), [file.path for file in files], scope.filter)
 
 
 def _history(access: Access, scope: ReportScope) -> Any:
@@ -199,7 +199,7 @@ def _page(
     from turnabout.pipeline.reports import page, summary
 
     sentences = tuple(summary.sentences(facts))
-    about = f"{source} · {page.asked(scope.since, scope.until)} · counted by {engine.name}"
+    about = f"{source} · {page.period(scope.since, scope.until)} · counted by {engine.name}"
     path = files[0].with_name("report.html")
     staged = path.with_name(f".{path.name}.new")
     staged.write_bytes(page.html(facts, sentences, about).encode("utf-8", "replace"))

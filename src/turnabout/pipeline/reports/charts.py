@@ -107,8 +107,8 @@ def shares(title: str, rows: Sequence[tuple[str, float, str]]) -> Markup:
         return _drawn("nothing", title, 80)
     x = Scale(0.0, 2.0, NAMES, WIDTH - 58, (0.0, 0.5, 1.0, 1.5, 2.0))
     drawn = [
-        (name, TOP + ROW * (number + 0.5), x.at(ratio), units.share(ratio), said)
-        for number, (name, ratio, said) in enumerate(rows)
+        (name, TOP + ROW * (number + 0.5), x.at(ratio), units.share(ratio), note)
+        for number, (name, ratio, note) in enumerate(rows)
     ]
     ticks = [(x.at(tick), units.share(tick)) for tick in x.ticks]
     height = TOP + ROW * len(rows) + BOTTOM

@@ -188,11 +188,11 @@ class OnSpark:
         # Not by `createDataFrame`: it makes this session the active one of the caller's thread.
         kinds = "cast(null as string) as channel, cast(null as double) as weight"
         rows = [f"select {kinds} where false"]
-        given: dict[str, Any] = {}
+        parameters: dict[str, Any] = {}
         for number, (channel, weight) in enumerate(weights.items()):
-            given |= {f"c{number}": channel, f"w{number}": float(weight)}
+            parameters |= {f"c{number}": channel, f"w{number}": float(weight)}
             rows.append(f"select :c{number}, :w{number}")
-        table = self.spark.sql(" union all ".join(rows), args=given or None)
+        table = self.spark.sql(" union all ".join(rows), args=parameters or None)
         table.createOrReplaceTempView("weights")
 
     def slices(self, messages: int) -> int:
@@ -213,5 +213,5 @@ ReportEngine = DuckDB | OnSpark
 def history(spark: Any, options: Mapping[str, str]) -> DataFrame:
     """The history of a database as Spark reads it."""
     parts = max(spark.sparkContext.defaultParallelism, 2)
-    given = {**options, "mode": "history", "includeValue": "false", "numPartitions": str(parts)}
-    return spark.read.schema(ddl(COLUMNS)).format("turnabout").options(**given).load()
+    settings = {**options, "mode": "history", "includeValue": "false", "numPartitions": str(parts)}
+    return spark.read.schema(ddl(COLUMNS)).format("turnabout").options(**settings).load()

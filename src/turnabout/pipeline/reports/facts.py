@@ -48,7 +48,7 @@ class ReportScope:
     storage: Mapping[str, str] | None = None
 
     @property
-    def asked(self) -> Filter:
+    def filter(self) -> Filter:
         """The rows of a lake that are wanted; a database is asked for them itself."""
         return Filter(self.since, self.until, self.namespace, self.queues or None)
 

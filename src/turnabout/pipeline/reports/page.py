@@ -77,7 +77,7 @@ def _asset(name: str) -> str:
     return Path(__file__).with_name(name).read_text("utf-8")
 
 
-def asked(since: int | None, until: int | None) -> str:
+def period(since: int | None, until: int | None) -> str:
     """The time that was asked for."""
     if since is None and until is None:
         return "all there is"

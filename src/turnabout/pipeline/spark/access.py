@@ -59,7 +59,7 @@ class Access:
     def __init__(self, url: str, *, token: str | None = None, namespace: str | None = None) -> None:
         self._url = _pinned(url)
         self._token = token
-        self._asked = None if namespace is None else namespace_name(namespace)
+        self._namespace = None if namespace is None else namespace_name(namespace)
         self._start()
 
     @classmethod
@@ -69,10 +69,10 @@ class Access:
         return cls(url, token=options.text("token"), namespace=options.text("namespace"))
 
     def __repr__(self) -> str:
-        return f"Access({limits.shown(self._asked)})"
+        return f"Access({limits.shown(self._namespace)})"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_url": self._url, "_token": self._token, "_asked": self._asked}
+        return {"_url": self._url, "_token": self._token, "_namespace": self._namespace}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -88,8 +88,8 @@ class Access:
 
     def options(self) -> dict[str, str]:
         """The options that give a reader or a writer this access. They hold secrets."""
-        given = {"url": self._url, "token": self._token, "namespace": self._asked}
-        return {name: text for name, text in given.items() if text is not None}
+        options = {"url": self._url, "token": self._token, "namespace": self._namespace}
+        return {name: text for name, text in options.items() if text is not None}
 
     def run(self, verb: Verb[A]) -> A:
         """Carry out a verb on the store, opened at first use. Raises: as `Store.run`."""
@@ -152,8 +152,8 @@ class Access:
         """
         rights = self._rights()
         if rights is None:
-            return self._asked
-        if self._asked is not None and self._asked != rights.namespace:
+            return self._namespace
+        if self._namespace is not None and self._namespace != rights.namespace:
             raise Forbidden(
                 "the token is for another namespace than the option `namespace` says: leave the "
                 "option away"

@@ -99,7 +99,7 @@ class Doctor:
             total = spark.range(1000).selectExpr("sum(id)").collect()[0][0]
         except Exception as error:  # noqa: BLE001 whatever it was, it is a finding
             todo = "see what it says; Java and the packages are what it usually is"
-            return fail("Spark", _said(error), todo)
+            return fail("Spark", _reason(error), todo)
         if total != 499_500:
             return fail("Spark", f"counts {total} for 499500", "report it to Spark")
         self._spark = spark
@@ -116,7 +116,7 @@ class Doctor:
             with _own_queue(self._url) as (url, queue):
                 fault = round_trip(self._spark, url, queue)
         except Exception as error:  # noqa: BLE001 whatever it was, it is a finding
-            return fail("stream", _said(error), "fix this, then run it again")
+            return fail("stream", _reason(error), "fix this, then run it again")
         if fault:
             return fail("stream", fault, "please report it, with this output")
         how = "went in by the sink and out by a lease"
@@ -190,7 +190,7 @@ def _own_queue(url: str | None) -> Generator[tuple[str, str]]:
                     turnabout.queue(name + DEAD_SUFFIX).delete()  # came with it
 
 
-def _said(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     """The text of an error, without the pages of Python and Java that Spark puts around it."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     # Of an error in a worker, the line that ends Python's traceback is the one that helps.

@@ -89,10 +89,10 @@ def pushed(
     return taken, left
 
 
-def _condition(given: Any, columns: Mapping[str, Column]) -> Condition | None:
+def _condition(predicate: Any, columns: Mapping[str, Column]) -> Condition | None:
     """The same condition; None for what is not known or cannot be said to the letter."""
-    negated = type(given).__name__ == "Not"
-    plain = given.child if negated else given
+    negated = type(predicate).__name__ == "Not"
+    plain = predicate.child if negated else predicate
     path: tuple[str, ...] = plain.attribute
     if len(path) != 1 or path[0] not in columns:
         return None
@@ -127,15 +127,15 @@ def _compared(column: str, kind: Column, op: Op, operand: Any) -> Condition | No
 
 
 def _listed(column: str, kind: Column, operands: Any, *, negated: bool) -> Condition | None:
-    given = tuple(operands)
-    if not 1 <= len(given) <= IN_MAX or not all(_fits(one, kind) for one in given):
+    values = tuple(operands)
+    if not 1 <= len(values) <= IN_MAX or not all(_fits(one, kind) for one in values):
         return None
     if kind is TIMESTAMP:
-        micros = [_micros(one) for one in given]
+        micros = [_micros(one) for one in values]
         if any(one % 1000 for one in micros):
             return None
-        given = tuple(one // 1000 for one in micros)
-    return Condition(column, "not in" if negated else "in", given)
+        values = tuple(one // 1000 for one in micros)
+    return Condition(column, "not in" if negated else "in", values)
 
 
 def _fits(operand: Any, kind: Column) -> bool:

@@ -59,7 +59,7 @@ def find() -> Java:
     }
     looked: list[str] = []
     for found, program in programs.items():
-        text = _asked(program) if program else "not there"
+        text = _description(program) if program else "not there"
         version = re.search(r"java\.version = ((\d+)\S*)", text)
         place = re.search(r"java\.home = (.+)", text)
         if version and place and int(version[2]) >= 17:
@@ -69,12 +69,12 @@ def find() -> Java:
     raise JavaNotFound(f"Spark needs Java 17 or later ({'; '.join(looked)}): {GET_JAVA}")
 
 
-def _asked(program: str) -> str:
+def _description(program: str) -> str:
     """A Java's own text about itself and its modules, or the reason why it does not run."""
     command = [program, "-XshowSettings:properties", "--list-modules"]
     try:
-        said = subprocess.check_output(command, stderr=subprocess.STDOUT, timeout=60)
-        return said.decode(errors="replace")
+        output = subprocess.check_output(command, stderr=subprocess.STDOUT, timeout=60)
+        return output.decode(errors="replace")
     except subprocess.CalledProcessError as error:
         return f"{program} does not run: {error.output.decode(errors='replace').strip()}"
     except (OSError, subprocess.TimeoutExpired) as error:

@@ -55,24 +55,24 @@ def read_lake(
     return session.range(0, len(paths), 1, max(len(paths), 1)).mapInArrow(task, schema)
 
 
-def matching(rows: DataFrame, asked: Filter) -> DataFrame:
+def matching(rows: DataFrame, filter_: Filter) -> DataFrame:
     """Filter rows of the log."""
     from pyspark.sql import functions as f
 
     whole = f.concat_ws("/", f.nullif(f.col("namespace"), f.lit("")), f.col("queue"))
     lists = (
-        (whole if asked.namespace is None else f.col("queue"), asked.queues),
-        (f.col("channel"), asked.channels),
-        (f.col("outcome"), asked.outcomes),
-        (f.col("message_id"), asked.ids),
+        (whole if filter_.namespace is None else f.col("queue"), filter_.queues),
+        (f.col("channel"), filter_.channels),
+        (f.col("outcome"), filter_.outcomes),
+        (f.col("message_id"), filter_.ids),
     )
     conditions = [column.isin(*wanted) for column, wanted in lists if wanted is not None]
-    if asked.since is not None:
-        conditions.append(f.col("finished_at") >= f.timestamp_millis(f.lit(asked.since)))
-    if asked.until is not None:
-        conditions.append(f.col("finished_at") < f.timestamp_millis(f.lit(asked.until)))
-    if asked.namespace is not None:
-        conditions.append(f.col("namespace") == asked.namespace)
+    if filter_.since is not None:
+        conditions.append(f.col("finished_at") >= f.timestamp_millis(f.lit(filter_.since)))
+    if filter_.until is not None:
+        conditions.append(f.col("finished_at") < f.timestamp_millis(f.lit(filter_.until)))
+    if filter_.namespace is not None:
+        conditions.append(f.col("namespace") == filter_.namespace)
     for condition in conditions:
         rows = rows.where(condition)
     return rows

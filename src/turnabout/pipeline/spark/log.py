@@ -87,8 +87,8 @@ def offset(options: Options, name: str, words: Sequence[str]) -> str:
     if text.lower() in words:
         return text.lower()
     try:
-        given = json.loads(text)
-        if isinstance(given["position"], str) and len(given) == 1:
+        fields = json.loads(text)
+        if isinstance(fields["position"], str) and len(fields) == 1:
             return text
     except (ValueError, TypeError, KeyError):
         pass

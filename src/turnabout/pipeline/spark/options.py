@@ -95,28 +95,28 @@ class Options:
     `known` are the ones that there are; anything else is a UsageError that names the nearest.
     """
 
-    def __init__(self, given: Mapping[str, str], known: Iterable[Option]) -> None:
+    def __init__(self, texts: Mapping[str, str], known: Iterable[Option]) -> None:
         self._known = {option.name.lower(): option for option in known}
-        self._given: dict[str, str] = {}
-        for name, text in given.items():
+        self._texts: dict[str, str] = {}
+        for name, text in texts.items():
             self._take(str(name), str(text))
 
     def __iter__(self) -> Iterator[str]:
         """Names of those that were given, as they are documented."""
-        return (self._known[key].name for key in self._given)
+        return (self._known[key].name for key in self._texts)
 
     def __contains__(self, name: str) -> bool:
-        return name.lower() in self._given
+        return name.lower() in self._texts
 
     def __repr__(self) -> str:
         shown = (
-            f"{name}={'…' if name in SECRETS else self._given[name.lower()]!r}" for name in self
+            f"{name}={'…' if name in SECRETS else self._texts[name.lower()]!r}" for name in self
         )
         return f"Options({', '.join(shown)})"
 
     def text(self, name: str) -> str | None:
         """Return an option's value, or its default. An empty value counts as none."""
-        return self._given.get(name.lower()) or self._known[name.lower()].default
+        return self._texts.get(name.lower()) or self._known[name.lower()].default
 
     def need(self, name: str, why: str) -> str:
         """The same, of an option that has to be given."""
@@ -204,7 +204,7 @@ class Options:
     def _take(self, name: str, text: str) -> None:
         key = name.lower()
         if key in self._known:
-            self._given[key] = text
+            self._texts[key] = text
         elif key.startswith(_ASYNC):
             if key != f"{_ASYNC}enabled" or text.lower() == "true":
                 raise UsageError(

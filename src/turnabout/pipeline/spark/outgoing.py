@@ -102,16 +102,16 @@ def dead_letter(invalid: Invalid, queue: str, target: str, max_bytes: int) -> St
     channel, content type and headers, as far as they are valid, and the reason.
     """
     row = invalid.row
-    told = {INVALID_REASON: _plain(invalid.reason), INVALID_QUEUE: queue}
+    own_headers = {INVALID_REASON: _plain(invalid.reason), INVALID_QUEUE: queue}
     payload = _any_bytes(row.value)
     if len(payload) > max_bytes:
-        told[INVALID_BYTES] = str(len(payload))
+        own_headers[INVALID_BYTES] = str(len(payload))
         payload = payload[:max_bytes]
     try:
         # Both together must fit; if they do not, the reason matters more.
-        headers = limits.headers(_headers(row.headers or {}) | told)
+        headers = limits.headers(_headers(row.headers or {}) | own_headers)
     except UsageError:
-        headers = told
+        headers = own_headers
     kind = row.content_type if _is_valid(limits.content_type, row.content_type) else BYTES
     channel = row.channel if _is_valid(limits.channel_name, row.channel) else ""
     return StagedMessages.of(target, [Outgoing(payload, kind, channel, headers=headers)])
@@ -193,17 +193,17 @@ def _payload(value: Any, max_bytes: int) -> bytes | UsageError:
     return _outcome(lambda cell: limits.payload(cell, max_bytes), value)
 
 
-def _headers(given: Any) -> dict[str, str]:
+def _headers(headers: Any) -> dict[str, str]:
     """Read headers from a map, which Arrow gives as pairs, or from JSON text."""
-    if isinstance(given, str):
-        limits.utf8(given, "headers")
+    if isinstance(headers, str):
+        limits.utf8(headers, "headers")
         try:
-            given = json.loads(given)
+            headers = json.loads(headers)
         except (ValueError, RecursionError) as error:
             raise UsageError(f"the headers are not JSON: {error}") from None
-        if not isinstance(given, dict):
+        if not isinstance(headers, dict):
             raise UsageError("the headers are JSON, but not an object of names and texts")
-    return limits.headers(dict(cast("dict[str, str]", given)))
+    return limits.headers(dict(cast("dict[str, str]", headers)))
 
 
 def _headers_json(cell: Any) -> str | None:

@@ -137,7 +137,7 @@ Put = Callable[[Any], str]
 def statements(query: _Query, put: Put, *, is_postgres: bool) -> Iterator[str]:
     """The SQL of a query: one statement, or on SQLite one for each queue of a range."""
     table = f"turnabout{'.' if is_postgres else '_'}{query.view}"
-    common = [_said(one, put, is_postgres=is_postgres) for one in query.where]
+    common = [_condition(one, put, is_postgres=is_postgres) for one in query.where]
     names = _named(query.names, query.view, put, is_postgres=is_postgres)
     columns = query.columns
     if is_postgres and query.view == "log_rows":
@@ -220,7 +220,7 @@ def _seqs(position: str) -> dict[int, int]:
     return {int(queue): int(seq) for queue, _, seq in pairs}
 
 
-def _said(one: Condition, put: Put, *, is_postgres: bool) -> str:
+def _condition(one: Condition, put: Put, *, is_postgres: bool) -> str:
     match one.op:
         case "is null" | "is not null":
             return f"{one.column} {one.op}"
@@ -239,9 +239,9 @@ def _said(one: Condition, put: Put, *, is_postgres: bool) -> str:
 
 
 def _named(names: Names, view: str, put: Put, *, is_postgres: bool) -> list[str]:
-    said: list[str] = []
+    conditions: list[str] = []
     if names.namespace is not None:
-        said.append(f"namespace = {put(names.namespace)}")
+        conditions.append(f"namespace = {put(names.namespace)}")
     if names.queues is not None:
         each = [
             f"(namespace = {put(namespace)} and queue in ({', '.join(put(q) for q in queues)}))"
@@ -249,11 +249,11 @@ def _named(names: Names, view: str, put: Put, *, is_postgres: bool) -> list[str]
         ]
         if view == "dead_rows":  # the dead of a queue are those that came from it, too
             each.append(f"source_queue in ({', '.join(put(name) for name in names.queues)})")
-        said.append(f"({' or '.join(each)})" if each else "1 = 0")
+        conditions.append(f"({' or '.join(each)})" if each else "1 = 0")
     if names.globs is not None:
         each = [_glob(one, put, is_postgres=is_postgres) for one in names.globs]
-        said.append(f"({' or '.join(each)})" if each else "1 = 0")
-    return said
+        conditions.append(f"({' or '.join(each)})" if each else "1 = 0")
+    return conditions
 
 
 def _glob(pattern: str, put: Put, *, is_postgres: bool) -> str:
@@ -302,8 +302,8 @@ def _postgres(access: Access, query: _Query, conninfo: str, *, keep: bool) -> It
 def _copied(connection: Any, query: _Query) -> Iterator[Any]:
     from psycopg.sql import Literal
 
-    def put(given: Any) -> str:
-        return Literal(given).as_string()
+    def put(value: Any) -> str:
+        return Literal(value).as_string()
 
     schema = query.schema
     with closing(connection.cursor()) as cursor:
@@ -369,10 +369,10 @@ def _sqlite(access: Access, query: _Query, path: str) -> Iterator[Any]:
     schema = query.schema
     bound: list[str] = []
 
-    def put(given: Any) -> str:
-        if isinstance(given, int):
-            return str(int(given))
-        bound.append(given)
+    def put(value: Any) -> str:
+        if isinstance(value, int):
+            return str(int(value))
+        bound.append(value)
         return f"?{len(bound)}"
 
     # Opened to be read only: no connection of a pipeline's ever writes, or clears up the log.

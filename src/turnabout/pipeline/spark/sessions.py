@@ -152,20 +152,20 @@ def _start(app_name: str, master: str | None, conf: Mapping[str, str]) -> SparkS
     master = master or conf.get("spark.master")
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         SparkContext._ensure_initialized()
-        given = {key for key, _ in SparkConf().getAll()}
+        configured = {key for key, _ in SparkConf().getAll()}
     else:
         os.environ["JAVA_HOME"] = str(java.find().home)
-        given = _defaults_of_machine()
-        if JAVA_OPTIONS not in given:
+        configured = _defaults_of_machine()
+        if JAVA_OPTIONS not in configured:
             theirs = conf.get(JAVA_OPTIONS, "")
             conf = {**conf, JAVA_OPTIONS: f"{java_options()} {theirs}".strip()}
-    if master is None and "spark.master" not in given:
+    if master is None and "spark.master" not in configured:
         master = "local[*]"
     is_local = master is not None and master.startswith("local")
     if is_local:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     ours = {"spark.app.name": app_name, **OWN, **_settings(is_local=is_local)}
-    settings = {key: value for key, value in ours.items() if key not in given} | dict(conf)
+    settings = {key: value for key, value in ours.items() if key not in configured} | dict(conf)
     if master is not None:
         settings["spark.master"] = master
     builder: Any = SparkSession.builder

@@ -36,7 +36,7 @@ _QUERY_ID: Final = "sql.streaming.queryId"
 
 
 @dataclass(frozen=True)
-class Told(WriterCommitMessage):
+class TaskCommit(WriterCommitMessage):
     """A task's message to the driver."""
 
     attempt: Attempt
@@ -50,11 +50,11 @@ class BatchWriter(DataSourceArrowWriter):
         self._run = run
         self._may_be_sent = may_be_sent
 
-    def write(self, iterator: Iterator[Any]) -> Told:
+    def write(self, iterator: Iterator[Any]) -> TaskCommit:
         """On an executor. Rows of a run that was sent are only counted: they are to be as many."""
         if self._may_be_sent and self._sink.was_sent(self._run):
-            return Told(Attempt(uuid.uuid4().hex, sum(batch.num_rows for batch in iterator)))
-        return Told(self._sink.stage(iterator, None, _partition()))
+            return TaskCommit(Attempt(uuid.uuid4().hex, sum(batch.num_rows for batch in iterator)))
+        return TaskCommit(self._sink.stage(iterator, None, _partition()))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """On the driver, when all tasks have succeeded."""
@@ -73,12 +73,12 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._schema = schema
         self._sink_id = sink_id
 
-    def write(self, iterator: Iterator[Any]) -> Told:
+    def write(self, iterator: Iterator[Any]) -> TaskCommit:
         """On an executor."""
         query = _query()
         self._name(query)  # fails here rather than after all the work
         batches = arrow_batches(iterator, self._schema)
-        return Told(self._sink.stage(batches, query, _partition()))
+        return TaskCommit(self._sink.stage(batches, query, _partition()))
 
     def commit(
         self,
@@ -115,9 +115,9 @@ class StreamWriter(DataSourceStreamArrowWriter):
         return f"{self._sink_id}.{query.replace('-', '')[:_QUERY_DIGITS]}"
 
 
-def batch_writer(given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> BatchWriter:
+def batch_writer(texts: Mapping[str, str], schema: StructType, *, overwrite: bool) -> BatchWriter:
     """The writer of a `df.write`. Raises: UsageError for what is wrong with options and columns."""
-    options = Options(given, options_of(opt.SINK))
+    options = Options(texts, options_of(opt.SINK))
     if overwrite:
         raise UsageError('messages are added, never overwritten: use .mode("append")')
     if "sinkId" in options:
@@ -126,9 +126,9 @@ def batch_writer(given: Mapping[str, str], schema: StructType, *, overwrite: boo
     return BatchWriter(_sink(options, schema), run, may_be_sent="runId" in options)
 
 
-def stream_writer(given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> StreamWriter:
+def stream_writer(texts: Mapping[str, str], schema: StructType, *, overwrite: bool) -> StreamWriter:
     """The writer of a `df.writeStream`. Raises: UsageError, likewise."""
-    options = Options(given, options_of(opt.SINK))
+    options = Options(texts, options_of(opt.SINK))
     if overwrite:
         raise UsageError(
             'messages are added, never overwritten: use .outputMode("append") or ("update")'
@@ -172,7 +172,7 @@ def _checked(name: str, what: str) -> str:
 
 def _attempts(messages: Iterable[WriterCommitMessage | None]) -> list[Attempt]:
     """Spark says None for a task without a message."""
-    return [message.attempt for message in messages if isinstance(message, Told)]
+    return [message.attempt for message in messages if isinstance(message, TaskCommit)]
 
 
 def _partition() -> int:

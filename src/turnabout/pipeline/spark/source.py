@@ -104,16 +104,16 @@ class TurnaboutSource(DataSource):
 
     def _reading(self) -> tuple[Options, str]:
         """The options and the mode: which there are depends on that one."""
-        given = {str(name).lower(): text for name, text in self.options.items()}
-        if "provider" in given:
+        texts = {str(name).lower(): text for name, text in self.options.items()}
+        if "provider" in texts:
             raise UsageError(
                 "Spark keeps the options of a table in its catalogue to itself: make a TEMPORARY "
                 "VIEW … USING turnabout OPTIONS (…), which can be read and inserted into; or name "
                 "the table's columns, and the options in each statement: … WITH (url = '…')"
             )
-        mode = (given.get("mode") or opt.LOG).lower()
+        mode = (texts.get("mode") or opt.LOG).lower()
         if mode not in opt.MODES:
-            raise UsageError(f"mode is one of {', '.join(opt.MODES)}, not {given['mode']!r}")
+            raise UsageError(f"mode is one of {', '.join(opt.MODES)}, not {texts['mode']!r}")
         parts = {"numPartitions": str(self.parallelism)}
         options = Options({**parts, **self.options}, options_of(mode))
         if mode == opt.LEASE:
@@ -124,13 +124,13 @@ class TurnaboutSource(DataSource):
         return options, mode
 
 
-def _columns(asked: StructType, mode: str) -> tuple[str, ...]:
+def _columns(struct: StructType, mode: str) -> tuple[str, ...]:
     """The columns that are read: those of the schema, which may be the user's."""
-    fields: list[Any] = list(asked.fields)
+    fields: list[Any] = list(struct.fields)
     for one in fields:
         if not one.nullable:
             raise UsageError(f"the column {one.name} may be null: leave NOT NULL out of the schema")
-    return schema.check_asked({f.name: f.dataType.simpleString() for f in fields}, mode)
+    return schema.checked_columns({f.name: f.dataType.simpleString() for f in fields}, mode)
 
 
 # --- reading in batches ---------------------------------------------------------------------------

@@ -67,14 +67,14 @@ def need_limits(what: str) -> None:
         )
 
 
-def arrow_batches(given: Iterable[Any], schema: StructType | None) -> Iterator[Any]:
+def arrow_batches(iterator: Iterable[Any], schema: StructType | None) -> Iterator[Any]:
     """Batches of Arrow's, as they came, or made of rows."""
     from pyspark.sql.pandas import types
 
     if api.DataSourceStreamWriter is not DataSourceStreamArrowWriter:
-        yield from given
+        yield from iterator
         return
-    rows, kind = iter(given), cast("Any", types).to_arrow_schema(schema)
+    rows, kind = iter(iterator), cast("Any", types).to_arrow_schema(schema)
     while some := list(islice(rows, _ROWS)):
         turned = zip(*some, strict=True)
         columns = [_column(cells, field.type) for cells, field in zip(turned, kind, strict=True)]

@@ -243,8 +243,8 @@ def _before(connection: Connection, queue: int, last: int, at: int) -> int:
     writer, the rows are in order of time, so it is found by halving.
     """
     low, high = 0, last  # rows up to `low` finished before; the first that did not is up to `high`
-    asked = {"queue": queue, "seq": last}
-    newest = connection.execute(_SQL["at_or_after"], asked).fetchone()
+    parameters = {"queue": queue, "seq": last}
+    newest = connection.execute(_SQL["at_or_after"], parameters).fetchone()
     if newest["finished_at"] < at:
         return last
     while low < high:

@@ -31,7 +31,7 @@ from turnabout.postgres.errors import (
     meaning,
     translate,
 )
-from turnabout.postgres.everyday import WAITERS, Asked, Shortcuts
+from turnabout.postgres.everyday import WAITERS, BoundStatement, Shortcuts
 from turnabout.postgres.notices import NOTIFY_WAITERS, REBUILD, Notice
 from turnabout.postgres.url import PostgresOptions, parse
 from turnabout.words.errors import Busy, Disconnected, TurnaboutError, WrongVersion
@@ -122,7 +122,7 @@ class AsyncPostgresStore(store.AsyncStore):
         sql: bytes,
         verb: Any,
         now: int | None,
-        simple: Sequence[Asked] = (),
+        simple: Sequence[BoundStatement] = (),
     ) -> Any:
         connection = await self._pool.take()
         try:
@@ -146,7 +146,7 @@ class AsyncPostgresStore(store.AsyncStore):
         return rows
 
     async def _everyday(
-        self, connection: AsyncConnection, verb: Any, simple: Sequence[Asked]
+        self, connection: AsyncConnection, verb: Any, simple: Sequence[BoundStatement]
     ) -> Sequence[Any]:
         """The rows of the last of these; none if one of them did nothing, or failed in a way
         that its function handles better.

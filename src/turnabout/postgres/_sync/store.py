@@ -25,7 +25,7 @@ from turnabout.postgres.errors import (
     meaning,
     translate,
 )
-from turnabout.postgres.everyday import WAITERS, Asked, Shortcuts
+from turnabout.postgres.everyday import WAITERS, BoundStatement, Shortcuts
 from turnabout.postgres.notices import NOTIFY_WAITERS, REBUILD, Notice
 from turnabout.postgres.url import PostgresOptions, parse
 from turnabout.words.errors import Busy, Disconnected, TurnaboutError, WrongVersion
@@ -116,7 +116,7 @@ class PostgresStore(store.Store):
         sql: bytes,
         verb: Any,
         now: int | None,
-        simple: Sequence[Asked] = (),
+        simple: Sequence[BoundStatement] = (),
     ) -> Any:
         connection = self._pool.take()
         try:
@@ -140,7 +140,7 @@ class PostgresStore(store.Store):
         return rows
 
     def _everyday(
-        self, connection: LibpqConnection, verb: Any, simple: Sequence[Asked]
+        self, connection: LibpqConnection, verb: Any, simple: Sequence[BoundStatement]
     ) -> Sequence[Any]:
         """The rows of the last of these; none if one of them did nothing, or failed in a way
         that its function handles better.

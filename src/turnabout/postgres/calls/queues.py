@@ -91,15 +91,15 @@ def _policy_parameters(verb: v.PolicySet, now: Now) -> Sequence[Any]:
     return verb.queue, verb.channel, changes, verb.replace, verb.pause_ms, now
 
 
-def _policy(said: str | None) -> Policy:
+def _policy(text: str | None) -> Policy:
     """Columns read as text: programs configure their drivers' JSON in ways of their own."""
-    if said is None:
+    if text is None:
         return NO_POLICY
-    return own_policy_of(dict.fromkeys((*POLICY_COLUMNS, *PAUSE_COLUMNS)) | json.loads(said))
+    return own_policy_of(dict.fromkeys((*POLICY_COLUMNS, *PAUSE_COLUMNS)) | json.loads(text))
 
 
-def _channel_policy(name: str, said: str) -> ChannelPolicy:
-    return ChannelPolicy(name, _policy(said))
+def _channel_policy(name: str, text: str) -> ChannelPolicy:
+    return ChannelPolicy(name, _policy(text))
 
 
 def _shares(_: v.Fairness, rows: Rows) -> FairShares:

@@ -37,10 +37,10 @@ def _receive_parameters(verb: v.Receive, now: Now) -> Sequence[Any]:
     shard, turn = verb.shard, verb.turn
     part = (None, None) if shard is None else (shard.index, shard.count)
     limits = (verb.max_messages, verb.lease_ms)
-    asked = (verb.queue, *limits, turn.channel, turn.served, *part, now)
+    parameters = (verb.queue, *limits, turn.channel, turn.served, *part, now)
     if not verb.acks:
-        return (*asked, None, None, None, None, None)
-    return (*asked, *receipt_arrays(verb.acks), *result_arrays(verb.results))
+        return (*parameters, None, None, None, None, None)
+    return (*parameters, *receipt_arrays(verb.acks), *result_arrays(verb.results))
 
 
 _RECEIVE = (

@@ -106,7 +106,7 @@ class Everyday:
     form: Form | None = None
 
 
-Asked = tuple[Everyday, Sequence[Any]]
+BoundStatement = tuple[Everyday, Sequence[Any]]
 """A statement and its parameters."""
 
 
@@ -190,7 +190,7 @@ class Shortcuts:
 
     def everyday(
         self, statements: Sequence[Everyday], verb: Any, now: Now, *, looks: bool = False
-    ) -> Sequence[Asked]:
+    ) -> Sequence[BoundStatement]:
         """The everyday statement for this verb, or its look and the statement, with their
         parameters; empty: none is for it, or this queue is known to be special.
         """
@@ -208,10 +208,10 @@ class Shortcuts:
                 until = self._paused.get((verb.queue, statement.sql))
                 if until is not None and time.monotonic() < until:
                     continue
-            asked = (statement, parameters)
+            bound = (statement, parameters)
             if looks and statement.look is not None:
-                return (*self.everyday((statement.look,), verb, now), asked)
-            return (asked,)
+                return (*self.everyday((statement.look,), verb, now), bound)
+            return (bound,)
         return ()
 
     def answered(self, statement: Everyday, verb: Any, rows: Sequence[Any]) -> None:

@@ -11,7 +11,7 @@ from turnabout.cli._app import App, negative
 from turnabout.cli._declare import argument, group, option
 from turnabout.cli._json import items
 from turnabout.cli._kinds import WHOLE_OR_NONE
-from turnabout.cli._settings import given
+from turnabout.cli._settings import values_of
 from turnabout.server import verbs as c
 from turnabout.server.commands.owner import namespace_given, open_database, shown_namespace
 from turnabout.words.administration import QueueTotals, Totals
@@ -87,7 +87,7 @@ def set_(app: App, name: str | None, **quotas: Any) -> None:
     wanted = namespace_given(name)
     with open_database(app, create=True) as turnabout:
         known = {one.name: one for one in turnabout.store.run(c.NamespaceList())}
-        changed = replace(known.get(wanted, c.Namespace(wanted)), **given(quotas))
+        changed = replace(known.get(wanted, c.Namespace(wanted)), **values_of(quotas))
         kept = turnabout.store.run(c.NamespaceSet(changed))
     app.say(kept, f"{shown_namespace(kept.name)}: {_quotas_text(kept)}.")
 

@@ -105,8 +105,8 @@ class DedupPlan:
 
     def _find(self, messages: Sequence[Outgoing]) -> dict[_Key, _Entry]:
         keys = {self._key(m) for m in messages if m.dedup_key is not None}
-        asked = json.dumps(list(keys), ensure_ascii=False)
-        parameters = {"queue": self._queue["id"], "keys": asked, "now": self._now}
+        keys_json = json.dumps(list(keys), ensure_ascii=False)
+        parameters = {"queue": self._queue["id"], "keys": keys_json, "now": self._now}
         return {
             (row["scope"], row["key"]): _entry(row)
             for row in self._connection.execute(_SQL["find"], parameters)

@@ -99,8 +99,8 @@ class Finish:
         queue, connection = self.queue, self._connection
         _events.note(connection, queue, outcome, ids, self.now)
         if self._keeps(outcome):
-            asked = {"queue": queue["id"], "ids": json.dumps(ids), "outcome": outcome}
-            connection.execute(SQL["keep"], {**asked, "now": self.now})
+            parameters = {"queue": queue["id"], "ids": json.dumps(ids), "outcome": outcome}
+            connection.execute(SQL["keep"], {**parameters, "now": self.now})
             self._keep_more(results)
         self._after += len(ids)
         if attempt is None:

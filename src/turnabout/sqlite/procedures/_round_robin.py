@@ -85,9 +85,9 @@ class Limited:
         if allowed == 0:
             self._sleep(self._limits.opens_at())
             return []
-        asked = min(share, allowed)
+        most = min(share, allowed)
         heads = self._robin.find(
-            "limited_heads", channel=self._channel, most=asked, taken=self._taken
+            "limited_heads", channel=self._channel, most=most, taken=self._taken
         )
         if heads and self._robin.queue["fifo"]:
             held_until = heads[0][-1]
@@ -97,9 +97,9 @@ class Limited:
             heads = list(takewhile(lambda head: head[-1] <= self._robin.now, heads))
         self._taken += len(heads)
         self._limits.take(len(heads))
-        if len(heads) < asked:
+        if len(heads) < most:
             self._sleep(None)
-        elif asked == allowed:
+        elif most == allowed:
             self._sleep(self._limits.opens_at())
         return [head[:-1] for head in heads]
 
@@ -154,11 +154,11 @@ class RoundRobin:
 
     def heads(self, channel: str, most: int, known: int) -> list[Row]:
         """The first messages of a channel without limits, but for those that are known."""
-        asked: dict[str, Any] = {"channel": channel, "most": most, "known": known}
+        parameters: dict[str, Any] = {"channel": channel, "most": most, "known": known}
         shard = self._verb.shard
         if shard is None or channel:
-            return self.find("heads", **asked)
-        return self.find("shard_heads", shard=shard.index, shards=shard.count, **asked)
+            return self.find("heads", **parameters)
+        return self.find("shard_heads", shard=shard.index, shards=shard.count, **parameters)
 
     # --- where no limit has a say ---------------------------------------------------------------
 
@@ -203,8 +203,8 @@ class RoundRobin:
         return bool(self.queue["has_channels"]) and self._ask("any_awake")
 
     def _ask(self, step: str, **parameters: Any) -> bool:
-        asked = {"queue": self.queue["id"], **parameters}
-        return bool(self._connection.execute(_SQL[step], asked).fetchone()[0])
+        values = {"queue": self.queue["id"], **parameters}
+        return bool(self._connection.execute(_SQL[step], values).fetchone()[0])
 
     # --- channel by channel ---------------------------------------------------------------------
 
@@ -228,11 +228,11 @@ class RoundRobin:
         if not self._left:
             return
         share = quantum * visit.weight - served
-        given = visit.give(min(share, self._left))
-        self.chosen += given
-        self._left -= len(given)
-        if given:
-            cut_off = 0 if self._left else share - len(given)
+        rows = visit.give(min(share, self._left))
+        self.chosen += rows
+        self._left -= len(rows)
+        if rows:
+            cut_off = 0 if self._left else share - len(rows)
             self.turn = Turn(name, self._quantum * visit.weight - cut_off)
 
     def _go_on_with_last_turn(self) -> None:
@@ -294,8 +294,8 @@ class RoundRobin:
         """Limited channels that may have something to give."""
         if not self._has_limits:
             return {}
-        asked = {"queue": self.queue["id"], "first": first, "until": until, "most": most}
-        return {row["name"]: row for row in self._connection.execute(_SQL["awake"], asked)}
+        parameters = {"queue": self.queue["id"], "first": first, "until": until, "most": most}
+        return {row["name"]: row for row in self._connection.execute(_SQL["awake"], parameters)}
 
     def _visit(self, name: str, heads: list[Row] | None, row: sqlite3.Row | None) -> Visit:
         if visit := self._visits.get(name):
@@ -314,8 +314,8 @@ class RoundRobin:
         first, and enough of them that none behind them can be handed out before.
         """
         most = max(_MOVE_OVER, self._verb.max_messages)
-        asked = {"queue": self.queue["id"], "channel": channel, "most": most}
-        self._connection.execute(_SQL["move_over"], asked)
+        parameters = {"queue": self.queue["id"], "channel": channel, "most": most}
+        self._connection.execute(_SQL["move_over"], parameters)
 
 
 def _by_channel(found: Sequence[Row]) -> dict[str, list[Row]]:

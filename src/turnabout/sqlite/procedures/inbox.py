@@ -45,8 +45,8 @@ def drain(connection: Connection, _verb: object, now: int) -> None:
     for row in rows:
         reason = _refusal(connection, row, now)
         if reason is not None:
-            asked = {"now": now, "reason": reason, "rowid": row["rowid"]}
-            connection.execute(_SQL["refuse"], asked)
+            parameters = {"now": now, "reason": reason, "rowid": row["rowid"]}
+            connection.execute(_SQL["refuse"], parameters)
     connection.execute(_SQL["done"], {"rowid": rows[-1]["rowid"]})
 
 
@@ -69,14 +69,14 @@ def _refusal(connection: Connection, row: sqlite3.Row, now: int) -> str | None:
 
 def _send(row: sqlite3.Row) -> Send:
     """Raises: UsageError, for whatever is not in the limits."""
-    given: dict[str, Any] = dict(row)
-    del given["rowid"]
-    queue, payload, headers = given.pop("queue"), given["payload"], given["headers"]
+    fields: dict[str, Any] = dict(row)
+    del fields["rowid"]
+    queue, payload, headers = fields.pop("queue"), fields["payload"], fields["headers"]
     if isinstance(payload, str):
-        given["payload"] = payload.encode(errors="surrogateescape")
+        fields["payload"] = payload.encode(errors="surrogateescape")
     if headers is not None:
         try:
-            given["headers"] = json.loads(headers)
+            fields["headers"] = json.loads(headers)
         except (ValueError, RecursionError) as error:
             raise UsageError(f"headers are a JSON object of texts: {error}") from error
-    return Send(limits.queue_name(queue), (outgoing(**given),))
+    return Send(limits.queue_name(queue), (outgoing(**fields),))

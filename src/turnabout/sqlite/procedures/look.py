@@ -53,11 +53,11 @@ _OF_QUEUE: dict[str | None, BlockedBy | None] = {
 def peek(connection: Connection, verb: Peek, now: int) -> tuple[Peeked, ...]:
     """Messages as they are, by id."""
     queue = _queue.need(connection, verb.queue)
-    asked: dict[str, Any] = {"channel": verb.channel, "state": verb.state, "now": now}
-    asked |= {"queue": queue["id"], "after": verb.after_id, "most": verb.limit}
+    parameters: dict[str, Any] = {"channel": verb.channel, "state": verb.state, "now": now}
+    parameters |= {"queue": queue["id"], "after": verb.after_id, "most": verb.limit}
     texts, rows = statements("peek"), list[sqlite3.Row]()  # commonly they stand close together
     for text in (texts["near"], texts.get(verb.state or "", texts["all"])):
-        rows = in_room(connection.execute(text, asked), verb.room_bytes, "payload", "state")
+        rows = in_room(connection.execute(text, parameters), verb.room_bytes, "payload", "state")
         taken = sum(len(row["payload"]) + len(row["state"] or b"") for row in rows)
         if len(rows) == verb.limit or (verb.room_bytes is not None and taken >= verb.room_bytes):
             break
@@ -108,7 +108,7 @@ def stats_of_channels(
 def fairness(connection: Connection, verb: Fairness, now: int) -> FairShares:
     """Channels' parts of the service, beside their fair shares."""
     queue = _queue.need(connection, verb.queue)
-    asked: dict[str, Any] = {
+    parameters: dict[str, Any] = {
         "queue": queue["id"],
         "now": now,
         "keeps": queue["history_ms"] > 0,
@@ -117,10 +117,10 @@ def fairness(connection: Connection, verb: Fairness, now: int) -> FairShares:
         "offset": verb.offset,
         "limit": verb.limit,
     }
-    newest = connection.execute(_FAIRNESS["from"], asked).fetchone()
-    asked["from"] = max(now - verb.window_ms, 0 if newest is None else newest["finished_at"])
-    asked["slice"] = max(1, (now - asked["from"]) // 30)
-    sums, *rows = connection.execute(_FAIRNESS["shares"], asked).fetchall()
+    newest = connection.execute(_FAIRNESS["from"], parameters).fetchone()
+    parameters["from"] = max(now - verb.window_ms, 0 if newest is None else newest["finished_at"])
+    parameters["slice"] = max(1, (now - parameters["from"]) // 30)
+    sums, *rows = connection.execute(_FAIRNESS["shares"], parameters).fetchall()
     blocked = _blockages(connection, queue, rows, now)
     return FairShares(
         tuple(
@@ -142,8 +142,8 @@ def fairness(connection: Connection, verb: Fairness, now: int) -> FairShares:
         sums["waits_ms"],
         sums["served"] or 0,
         sums["busy_ms"] or 0,
-        now - asked["from"],
-        by_leases=not asked["keeps"],
+        now - parameters["from"],
+        by_leases=not parameters["keeps"],
     )
 
 

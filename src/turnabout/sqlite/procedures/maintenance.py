@@ -33,25 +33,25 @@ def maintain(connection: Connection, verb: Maintain, now: int) -> None:
         return
     _clamp(connection, queue, {"queue": queue["id"], "now": now, "latest": now + _SLACK_MS})
     turn_timers(connection, queue, now, most=_ROWS)
-    parameters: dict[str, Any] = {"queue": queue["id"], "now": now, "most": _ROWS}
-    _sweep_history(connection, queue, parameters, now)
-    _sweep_events(connection, parameters, now)
-    _sweep_dedup(connection, parameters)
+    common: dict[str, Any] = {"queue": queue["id"], "now": now, "most": _ROWS}
+    _sweep_history(connection, queue, common, now)
+    _sweep_events(connection, common, now)
+    _sweep_dedup(connection, common)
     if queue["has_channels"]:
-        idle = connection.execute(_SQL["idle"], {**parameters, "now_us": now * 1000}).fetchall()
+        idle = connection.execute(_SQL["idle"], {**common, "now_us": now * 1000}).fetchall()
         if idle:
             names = json.dumps([row["name"] for row in idle], ensure_ascii=False)
-            connection.execute(_SQL["drop"], {**parameters, "names": names})
+            connection.execute(_SQL["drop"], {**common, "names": names})
     # Hardly anybody receives from a dead-letter queue: its redrives go on from here, too.
-    asked = {**parameters, "dead": queue["dead_letter_id"]}
-    for (redrive,) in connection.execute(_SQL["redrives"], asked).fetchall():
+    parameters = {**common, "dead": queue["dead_letter_id"]}
+    for (redrive,) in connection.execute(_SQL["redrives"], parameters).fetchall():
         redrive_step(connection, RedriveStep(redrive), now)
 
 
 def queues_due(connection: Connection, verb: QueuesDue, now: int) -> tuple[str, ...]:
     """Some of the queues in which `maintain` has something to do."""
-    asked = {"now": now, "most": verb.limit, "none": limits.ID_MAX}
-    found = connection.execute(_DUE["by_old_rows" if verb.old else "by_timers"], asked)
+    parameters = {"now": now, "most": verb.limit, "none": limits.ID_MAX}
+    found = connection.execute(_DUE["by_old_rows" if verb.old else "by_timers"], parameters)
     return tuple([name for (name,) in found.fetchall()])
 
 
@@ -72,48 +72,46 @@ def _clamp(connection: Connection, queue: Queue, parameters: dict[str, Any]) -> 
         connection.execute(_SQL["heads_back"], parameters)
 
 
-def _sweep_history(
-    connection: Connection, queue: Queue, parameters: dict[str, Any], now: int
-) -> None:
+def _sweep_history(connection: Connection, queue: Queue, common: dict[str, Any], now: int) -> None:
     done_ms, failed_ms = queue["history_ms"], queue["history_failed_ms"]
-    asked = {**parameters, "swept": queue["swept"], "before": now - done_ms}
-    (upto,) = connection.execute(_SQL["done_to"], asked).fetchone()
+    parameters = {**common, "swept": queue["swept"], "before": now - done_ms}
+    (upto,) = connection.execute(_SQL["done_to"], parameters).fetchone()
     if upto is not None and upto > queue["swept"]:
-        asked["upto"] = upto
-        (last,) = connection.execute(_SQL["last_done"], asked).fetchone()
-        connection.execute(_SQL["sweep_done"], asked)
-        connection.execute(_SQL["swept"], {**parameters, "upto": upto})
+        parameters["upto"] = upto
+        (last,) = connection.execute(_SQL["last_done"], parameters).fetchone()
+        connection.execute(_SQL["sweep_done"], parameters)
+        connection.execute(_SQL["swept"], {**common, "upto": upto})
         _floor.raise_to(connection, queue["id"], last)
-    asked["before"] = now - (done_ms if failed_ms is None else failed_ms)
-    if connection.execute(_SQL["any_failed"], asked).fetchone()[0]:
-        (last,) = connection.execute(_SQL["last_failed"], asked).fetchone()
-        connection.execute(_SQL["sweep_failed"], asked)
+    parameters["before"] = now - (done_ms if failed_ms is None else failed_ms)
+    if connection.execute(_SQL["any_failed"], parameters).fetchone()[0]:
+        (last,) = connection.execute(_SQL["last_failed"], parameters).fetchone()
+        connection.execute(_SQL["sweep_failed"], parameters)
         _floor.raise_to(connection, queue["id"], last)
 
 
-def _sweep_events(connection: Connection, parameters: dict[str, Any], now: int) -> None:
-    asked = {**parameters, "before": now - _EVENTS_MS}
-    (upto,) = connection.execute(_SQL["old_events"], asked).fetchone()
+def _sweep_events(connection: Connection, common: dict[str, Any], now: int) -> None:
+    parameters = {**common, "before": now - _EVENTS_MS}
+    (upto,) = connection.execute(_SQL["old_events"], parameters).fetchone()
     if upto is not None:
-        connection.execute(_SQL["sweep_events"], {**asked, "upto": upto})
+        connection.execute(_SQL["sweep_events"], {**parameters, "upto": upto})
 
 
-def _sweep_dedup(connection: Connection, parameters: dict[str, Any]) -> None:
+def _sweep_dedup(connection: Connection, common: dict[str, Any]) -> None:
     """Windows that are over (where the message is there the entry stays, and counts for the modes
     that ask about the message), and some of the entries whose message has ended: those from a place
     on that is chosen by chance, so that no stretch of long-lived messages is in the way for ever.
     """
-    asked = {**parameters, "most": _ENTRIES}
-    over, least, most = connection.execute(_SQL["any_dedup"], asked).fetchone()
+    parameters = {**common, "most": _ENTRIES}
+    over, least, most = connection.execute(_SQL["any_dedup"], parameters).fetchone()
     if over:
-        found = connection.execute(_SQL["windows_over"], asked).fetchall()
+        found = connection.execute(_SQL["windows_over"], parameters).fetchall()
         for step, is_there in (("sweep_entry", 0), ("without_window", 1)):
-            rows = [(parameters["queue"], row[0], row[1]) for row in found if row[2] == is_there]
+            rows = [(common["queue"], row[0], row[1]) for row in found if row[2] == is_there]
             connection.executemany(_SQL[step], rows)
     if least is None:
         return
-    asked["first"] = max(least, connection.random.randint(least - _ENTRIES, most))
-    ended = connection.execute(_SQL["ended_dedup"], asked).fetchall()
+    parameters["first"] = max(least, connection.random.randint(least - _ENTRIES, most))
+    ended = connection.execute(_SQL["ended_dedup"], parameters).fetchall()
     if ended:
-        rows = [(parameters["queue"], scope, key) for scope, key in ended]
+        rows = [(common["queue"], scope, key) for scope, key in ended]
         connection.executemany(_SQL["sweep_entry"], rows)

@@ -70,8 +70,8 @@ def _unlimited(connection: Connection, name: str) -> Queue | None:
 
 def _quiet(connection: Connection, step: str, queue: Queue, verb: Receive, now: int) -> list[Row]:
     """Take the message that a step found, if it is still there and no timer is due."""
-    asked = {"queue": queue["id"], "version": queue["version"], "now": now}
-    return connection.tuples(step, {**asked, "channel": verb.turn.channel})
+    parameters = {"queue": queue["id"], "version": queue["version"], "now": now}
+    return connection.tuples(step, {**parameters, "channel": verb.turn.channel})
 
 
 def _empty_ms(connection: Connection, queue: Queue, now: int) -> int | None:
@@ -181,8 +181,8 @@ def _step_over(
     connection: Connection, queue: Queue, robin: RoundRobin, finish: _finish.Finish
 ) -> None:
     """End those of the chosen messages that have waited too long."""
-    asked = {"ids": json.dumps([row[0] for row in robin.chosen]), "now": finish.now}
-    stale = connection.execute(_SQL["stale"], asked).fetchall()
+    parameters = {"ids": json.dumps([row[0] for row in robin.chosen]), "now": finish.now}
+    stale = connection.execute(_SQL["stale"], parameters).fetchall()
     ids = {row["id"] for row in stale}
     robin.chosen = [row for row in robin.chosen if row[0] not in ids]
     changes = _channel.ChannelChanges()

@@ -26,13 +26,13 @@ def schedule_set(connection: Connection, verb: ScheduleSet, now: int) -> Schedul
     """Make or replace a schedule. What it has sent so far stays known. A missing queue is made, as
     by a send: a receiver may be there before the first due time.
     """
-    given = verb.schedule
-    if _queue.find(connection, given.queue) is None:
-        _queue.make(connection, given.queue, None, now)
-    row = {**row_of(given), "next_at": verb.next_at}
+    schedule = verb.schedule
+    if _queue.find(connection, schedule.queue) is None:
+        _queue.make(connection, schedule.queue, None, now)
+    row = {**row_of(schedule), "next_at": verb.next_at}
     template = json.dumps(row["template"], ensure_ascii=False)
     connection.execute(_SET["set"], {**row, "template": template})
-    made = _find(connection, given.name)
+    made = _find(connection, schedule.name)
     assert made is not None
     return _entry(made, now)
 

@@ -263,8 +263,8 @@ def _ack_plainly(
         if queue["history_payload"] or verb.results:
             return False
         step, named = ("keep_one_held", ids[0]) if count == 1 else ("keep_held", str([*ids]))
-        asked = {"queue": queue["id"], "attempt": attempts[0], "now": now, "ids": named}
-        kept = connection.execute(_finish.SQL[step], {**asked, "outcome": "done"}).rowcount
+        parameters = {"queue": queue["id"], "attempt": attempts[0], "now": now, "ids": named}
+        kept = connection.execute(_finish.SQL[step], {**parameters, "outcome": "done"}).rowcount
         if kept < count:
             return _start_over(kept)
     held = among(_finish.SQL["drop_held"], (), ids, (queue["id"], attempts[0]))

@@ -18,13 +18,13 @@ def worker_report(connection: Connection, verb: WorkerReport, now: int) -> None:
     if verb.state is None:
         connection.execute(_REPORT["end"], named)
         return
-    said = {"now": now, "state": kept_state(verb.state)}
-    connection.execute(_REPORT["keep"], named | said)
+    report = {"now": now, "state": kept_state(verb.state)}
+    connection.execute(_REPORT["keep"], named | report)
     connection.execute(_REPORT["drop"], {"before": now - FORGOTTEN_MS})
 
 
 def worker_list(connection: Connection, verb: WorkerList, now: int) -> tuple[WorkerEntry, ...]:
     """The workers that have reported within a minute."""
     queue = _queue.need(connection, verb.queue)
-    asked = {"queue": queue["name"], "since": now - HEARD_MS}
-    return entries_of(connection.execute(statements("worker_list")["list"], asked))
+    parameters = {"queue": queue["name"], "since": now - HEARD_MS}
+    return entries_of(connection.execute(statements("worker_list")["list"], parameters))

@@ -168,13 +168,13 @@ class Step:
         signature = self.task.definition.arguments.signature
         try:
             if is_first or not self.args:
-                given = signature.bind_partial(*self.args, **self.kwargs).arguments
+                arguments = signature.bind_partial(*self.args, **self.kwargs).arguments
             else:  # the result before it comes first
-                given = signature.bind_partial(None, *self.args, **self.kwargs).arguments
-                del given[next(iter(given))]
+                arguments = signature.bind_partial(None, *self.args, **self.kwargs).arguments
+                del arguments[next(iter(arguments))]
         except TypeError as error:
             raise UsageError(f"the task {self.task.name}{signature}: {error}") from error
-        known = {n: to_json(v, f"{n} of the task {self.task.name}") for n, v in given.items()}
+        known = {n: to_json(v, f"{n} of the task {self.task.name}") for n, v in arguments.items()}
         required = [n for n, p in signature.parameters.items() if p.default is p.empty]
         names = list(signature.parameters)
         return links.link_of(self.task.name, names, required, known, is_first=is_first)

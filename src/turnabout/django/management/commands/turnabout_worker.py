@@ -63,8 +63,8 @@ class TurnaboutWorkerCommand(BaseCommand):
             raise CommandError(str(error), returncode=HUNG) from error
         except TurnaboutError as error:
             raise CommandError(str(error)) from error
-        told = ", ".join(f"{n} {name}" for name, n in stats.items() if n)
-        self.stdout.write(f"Done: {told or 'there was nothing to do'}.")
+        counts = ", ".join(f"{n} {name}" for name, n in stats.items() if n)
+        self.stdout.write(f"Done: {counts or 'there was nothing to do'}.")
         self.stdout.flush()
 
     def _made(self, **options: Any) -> Worker:
