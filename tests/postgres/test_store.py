@@ -17,16 +17,7 @@ from tests.postgres.asking import ask, eventually
 from tests.postgres.test_url import and_also
 from tests.support.doors import blocking, migrate
 from tests.support.postgres import GIVEN, VERSIONS, one_migrated_url, own_server
-from turnabout import (
-    Acked,
-    Busy,
-    LeaseLost,
-    Sent,
-    TurnaboutError,
-    Uncertain,
-    UsageError,
-    message,
-)
+from turnabout import Acked, Busy, LeaseLost, Sent, TurnaboutError, Uncertain, UsageError, message
 
 pytestmark = pytest.mark.slow  # a database for each
 

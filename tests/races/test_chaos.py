@@ -24,11 +24,7 @@ from tests.races.rig import SECONDS, SEED, Place, until_enough_was_seen
 from tests.races.world import world
 from tests.support.postgres import GIVEN
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.real_time,
-    pytest.mark.timeout(SECONDS * 20 + 300),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.real_time, pytest.mark.timeout(SECONDS * 20 + 300)]
 ours = pytest.mark.skipif(GIVEN is not None, reason="a given server is not ours to crash")
 
 AT_LEAST = {
@@ -45,13 +41,7 @@ CRASHES = {"accepted": 50, "redeliveries": 1, "rows": 2}
 
 
 def enough(
-    folder: Path,
-    store: str,
-    make: object,
-    at_least: dict[str, int],
-    faults: int,
-    *,
-    must: str = "",
+    folder: Path, store: str, make: object, at_least: dict[str, int], faults: int, *, must: str = ""
 ) -> None:
     def hammer(_: Path, seconds: float) -> SimpleNamespace:
         done, _ = one_round(store, make, SEED, seconds=seconds, bulk=0.05, size=1)

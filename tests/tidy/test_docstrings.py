@@ -1,4 +1,4 @@
-"""A docstring begins with what it is about: a noun, or a verb with an object."""
+"""A docstring begins with what it is about: a noun, or a verb with an object. A name is a noun."""
 
 import ast
 import re
@@ -25,3 +25,15 @@ def test_a_docstring_begins_with_a_noun_or_a_verb() -> None:
         if isinstance(text := node.value.value, str) and VAGUE.match(text)
     ]
     assert vague == []
+
+
+def test_a_name_says_what_it_holds() -> None:
+    """`told` was an error, a header, a callback. What stays is a field of JSON."""
+    vague = [
+        f"{name(path)}:{node.lineno}: {word}"
+        for path in sources("src")
+        for node in ast.walk(ast.parse(text_of(path)))
+        for word in (getattr(node, key, None) for key in ("id", "arg", "name"))
+        if str(word).strip("_").lower() in ("told", "said", "asked", "given")
+    ]
+    assert vague == ["src/turnabout/tasks/links.py:26: given"]

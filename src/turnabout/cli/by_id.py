@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 PER_CALL = 1000
 IDS = options(argument("queue", QUEUE), argument("ids", MESSAGE_ID, nargs=-1))
-TOLD = {
+OUTCOMES = {
     o.Cancelled: "cancelled",
     o.CancelRequested: "its worker will learn it; it will not come back",
     o.Retried: "ready",
@@ -91,7 +91,7 @@ def _run(
                         text = _show.yellow(f"not changed: {NOT_WAITING[outcome.now]}")
                         missed += 1
                     else:
-                        text = TOLD[type(outcome)]
+                        text = OUTCOMES[type(outcome)]
                     app.say(outcome, f"{one}  {text}", tagged=True, id=one)
     if missed:
         if hint:
