@@ -30,17 +30,13 @@ def main(words: Sequence[str] | None = None) -> int:
     """Measure what is asked for; keep it; make the page."""
     options = _options(words)
     if options.cell != ["none"]:
-        results = _measure(options)
-        if options.json is not None:
-            kept = read(options.json)
-            kept.add(results)
-            options.json.write_text(kept.as_json(), encoding="utf-8")
+        _measure(options)
     if options.page:
         page.write(read(options.json or page.RESULTS))
     return 0
 
 
-def _measure(options: argparse.Namespace) -> Results:
+def _measure(options: argparse.Namespace) -> None:
     sizes = QUICK if options.quick else Sizes()
     if options.rounds:
         sizes = replace(sizes, rounds=options.rounds)
@@ -68,9 +64,17 @@ def _measure(options: argparse.Namespace) -> Results:
             if result.cases:
                 results.cells.append(result)
                 print(text(result), flush=True)
-        results.versions, results.left_out = run.versions, run.left_out
+                results.versions, results.left_out = run.versions, run.left_out
+                _keep(options.json, results)
         print("", *(f"{name} {version}" for name, version in run.versions.items()), sep="\n")
-    return results
+
+
+def _keep(file: Path | None, results: Results) -> None:
+    """Keep them after each cell: a run of all takes an hour, and may be stopped."""
+    if file is not None:
+        kept = read(file)
+        kept.add(results)
+        file.write_text(kept.as_json(), encoding="utf-8")
 
 
 def _chosen(options: argparse.Namespace) -> list[Peer]:
