@@ -183,7 +183,7 @@ def measured(jdbc: str, sizes: list[int], rounds: int, only: str) -> Seconds:
                     continue
                 seconds = found.setdefault(f"{rows:,} rows: {name}", {way: [] for way in ways})
                 first = rows == sizes[0]
-                for number in range(rounds + 1 if first else rounds):
+                for number in range(rounds + first):
                     for way, run in ways.items():
                         begun = time.perf_counter()
                         run()

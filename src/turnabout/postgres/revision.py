@@ -16,7 +16,7 @@ from turnabout import slices
 REVISION = 1
 """Rises with the first change of a function after each release."""
 
-DIGEST = "5f2828e50ea3e10f"
+DIGEST = "6c89db86c464eb2e"
 """Digest of today's functions. A test compares, so that nobody forgets to raise `REVISION`."""
 
 SCHEMA = "turnabout"

@@ -41,12 +41,12 @@ begin
         -- at once: another that sets head marks would take its message for one that is held, and
         -- hide it; and no transaction may hold what it does not lease.
         begin
-            select r.id into v_live
-            from turnabout.ready r
-            where r.queue_id = set_head_marks.queue_id and not r.limited
-                and r.channel = v_taken.channel and r.id + 0 > 0
-                and (r.priority, r.id) >= (v_found.priority, v_found.since)
-            order by r.priority, r.id
+            {{line_from
+                what = e.id into v_live;
+                queue = set_head_marks.queue_id;
+                name = v_taken.channel;
+                place = v_found}}
+            order by e.priority, e.id
             limit 1
             for share skip locked;
             if v_live is not null then
