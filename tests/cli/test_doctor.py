@@ -119,7 +119,7 @@ def test_a_file_that_is_not_migrated(levels, tmp_path):
     [
         ("update turnabout_queue set sent = sent + 1", "counts"),
         (
-            "delete from turnabout_message where id = (select max(id) from turnabout_message)",
+            "delete from turnabout_message where id = (select min(id) from turnabout_message)",
             "counts",
         ),
         ("delete from turnabout_channel", "way out"),

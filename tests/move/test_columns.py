@@ -15,7 +15,8 @@ def test_every_column_of_the_file_has_a_place(endpoints: Endpoints) -> None:
     """A column that a later version adds must be moved, too, or be named here with a reason."""
     derived = {
         # (its leases are counted, its bucket is a row of queue_limit)
-        "queue": {"dead_letter_id", "swept", "version", "last_id", "ids_until"}
+        "queue": {"dead_letter_id", "swept", "version", "mixed", "last_id"}
+        | {"ids_after", "ids_until"}
         | {"queue_leased", "queue_tat_us"},
         "message": {"status", "limited"},  # where it stands is no column there
         "channel": {"size", "leased", "tat_us", "depth_us"},  # counted, or under other names

@@ -160,7 +160,8 @@ def judged(folder: Path, sends: list[list[int]], acked: set[int]) -> Iterator[st
             there = {row[0] for row in file.execute("select id from turnabout_message")}
             done = {row[0] for row in file.execute("select id from turnabout_history")}
             (count,) = file.execute(
-                "select sent from turnabout_queue where name = 'power'"
+                "select given.sent from turnabout_given as given join turnabout_queue as queue"
+                " on queue.id = queue_id where name = 'power'"
             ).fetchone()
     except (sqlite3.Error, TypeError) as error:
         yield f"it does not open: {error!r}"

@@ -5,7 +5,7 @@ have changed the queue between two verbs.
 import pytest
 
 from turnabout.sqlite.store import SqliteStore
-from turnabout.words.entities import Outgoing, Receipt, Turn
+from turnabout.words.entities import Failure, Outgoing, Receipt, Turn
 from turnabout.words.errors import QueueNotFound
 from turnabout.words.outcomes import Acked, ChannelFull, LeaseLost, QueueFull, Sent
 from turnabout.words.policy import QueueSettings
@@ -13,12 +13,14 @@ from turnabout.words.verbs import (
     Ack,
     Endings,
     Events,
+    Fail,
     History,
     PolicySet,
     QueueCreate,
     QueueDelete,
     QueueUpdate,
     Receive,
+    Release,
     Send,
     Stats,
 )
@@ -137,3 +139,18 @@ def test_receives_of_one_go_round_the_channels(stores):
         seen.append(delivery.channel)
     assert seen == ["", "a", "b", "", "a", "b", ""]
     assert here.run(Receive("q", 1, turn=turn)).retry_after_ms is not None
+
+
+def test_no_id_is_given_twice_whatever_is_acked_beside_it(stores):
+    """The dead-letter queue's own newest message, and one whose id is of a later block."""
+    here, _ = stores
+    own = here.run(Send("p-dead", (Outgoing(b"own"),))).id
+    tried = here.run(Receive("p-dead", 1)).deliveries[0].receipt
+    here.run(Release("p-dead", (tried,)))
+    here.run(Send("p", (Outgoing(b"dies"),)))
+    dying = here.run(Receive("p", 1)).deliveries[0].receipt
+    here.run(Fail("p", (Failure(dying, "x", retry=False),)))
+    both = tuple(one.receipt for one in here.run(Receive("p-dead", 2)).deliveries)
+    assert [receipt.attempt for receipt in both] == [2, 2]
+    assert here.run(Ack("p-dead", both)) == (Acked(), Acked())
+    assert here.run(Send("p-dead", (Outgoing(b"x"),))).id == own + 1

@@ -27,9 +27,10 @@ FILES = sorted(p.stem for p in (Path(turnabout.sqlite.__file__).parent / "sql").
 DUE, LATER = (f"message_timer (queue_id=? AND status=? AND at>?{end})" for end in (" AND at<?", ""))
 PLACES = "message_ready (queue_id=?), message_limited (queue_id=?), message_timer (queue_id=?)"
 ROWIDS = "INTEGER PRIMARY KEY (rowid<?), INTEGER PRIMARY KEY (rowid>?)"
+GIVEN = "INTEGER PRIMARY KEY (rowid=?), INTEGER PRIMARY KEY (rowid<?)"
 STALE = "message_expiry (queue_id=? AND expires_at>? AND expires_at<?)"
 HOT = searches_of(f"""
-queue counts: sqlite_autoindex_turnabout_queue_1 (name=?), PRIMARY KEY (queue_id=?)
+queue counts: sqlite_autoindex_turnabout_queue_1 (name=?), {GIVEN}, PRIMARY KEY (queue_id=?)
 channel rows, channel change, receive served: PRIMARY KEY (queue_id=? AND name=?)
 held held, finish drop, finish drop_held, finish keep_dead, finish move,
   defer put_back, fail put_back, extend extend, release release, receive crash,
@@ -46,8 +47,10 @@ receive hop: message_ready (queue_id=? AND channel>? AND channel<?),
 receive is_quiet: INTEGER PRIMARY KEY, PRIMARY KEY (queue_id=?), {DUE}, {DUE}, {STALE}
 receive next: INTEGER PRIMARY KEY, message_ready (queue_id=? AND channel>?),
   message_ready (queue_id=?)
-queue take_ids: INTEGER PRIMARY KEY
-queue take_ids_if_plain: INTEGER PRIMARY KEY, PRIMARY KEY (queue_id=?)
+queue last_id: {GIVEN}
+queue use_block: INTEGER PRIMARY KEY, {GIVEN}
+queue last_id_if_plain: INTEGER PRIMARY KEY (rowid=?), PRIMARY KEY (queue_id=?),
+  INTEGER PRIMARY KEY (rowid<?)
 receive first: message_ready (queue_id=? AND channel>? AND channel<?)
 receive has_others: message_ready (queue_id=? AND channel>?),
   message_ready (queue_id=? AND channel<?)
@@ -85,15 +88,16 @@ maintain without_window: PRIMARY KEY (queue_id=? AND scope=? AND key=?)
 maintain ended_dedup: dedup_sweep (queue_id=? AND until_ms=? AND message_id>?), INTEGER PRIMARY KEY
 maintain redrives: redrive_running (queue_id=?)
 maintain idle: channel_idle (queue_id=? AND tat_us<?)
-stats of_namespace: queue_namespace (<expr>=? AND name>?), {LATER}, {LATER}, {DUE},
-  INTEGER PRIMARY KEY, {ROWIDS}, message_ready (queue_id=?), message_limited (queue_id=?), {DUE}
+stats of_namespace: queue_namespace (<expr>=? AND name>?), {GIVEN}, {LATER}, {LATER}, {DUE},
+  INTEGER PRIMARY KEY, {PLACES}, INTEGER PRIMARY KEY, {ROWIDS}, message_ready (queue_id=?),
+  message_limited (queue_id=?), {DUE}
 queue_list of_namespace: queue_namespace (<expr>=? AND name>?), INTEGER PRIMARY KEY
 redrive_list of_namespace: redrive_namespace (<expr>=?)
 schedule_list of_namespace: schedule_namespace (<expr>=? AND name>?)
 queues_due by_timers: message_timer (queue_id>?), message_expiry (queue_id>?),
   message_timer (queue_id=? AND status=? AND at>? AND at<?), {STALE}, INTEGER PRIMARY KEY
-totals of_namespace: queue_namespace (<expr>=?), message_ready (queue_id=?), INTEGER PRIMARY KEY,
-  message_limited (queue_id=?), {DUE}, {DUE}
+totals of_namespace: queue_namespace (<expr>=?), {GIVEN}, message_ready (queue_id=?),
+  INTEGER PRIMARY KEY, message_limited (queue_id=?), {DUE}, {DUE}
 totals bytes, queue_delete messages, purge choose: INTEGER PRIMARY KEY, {PLACES}
 """)
 

@@ -53,8 +53,9 @@ select min(id) from turnabout_message where id in (select value from json_each(:
 
 -- name: queue
 -- All queues, each with the name of the one that its dead messages go to.
-select queue.*, target.name as dead_letter_name
+select given.sent, queue.*, target.name as dead_letter_name
 from turnabout_queue as queue
+join turnabout_given as given on given.queue_id = queue.id
 left join turnabout_queue as target on target.id = queue.dead_letter_id
 order by queue.id;
 

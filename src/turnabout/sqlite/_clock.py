@@ -21,6 +21,7 @@ KEPT_MS = 100
 """Tolerated lead of the times seen: saving each would add a page to every commit."""
 STEP_MS = 1_000
 AHEAD_MS_MAX = 86_400_000
+_NEVER = (0, 0)
 _SQL = statements("clock")
 
 
@@ -32,19 +33,22 @@ class FileClock:
     def __init__(self, clock: Clock | None) -> None:
         self._host = clock or _host
         self._latest = 0
-        self._since = (0, 0)
+        self._since = _NEVER
         """The file's time and the host's when the latter was last found behind."""
 
     def read(self, connection: sqlite3.Connection) -> tuple[int, bool]:
         """The time, inside a transaction, and whether the file should keep it."""
         host = self._host()
         (kept,) = connection.execute(_SQL["latest"]).fetchone()
+        if kept <= host >= self._latest and self._since is _NEVER:
+            self._latest = host
+            return host, host >= kept + KEPT_MS
         written = kept + KEPT_MS  # all that was written, it was before: else the file followed
         latest = max(kept, min(self._latest, written))
         if latest > host + AHEAD_MS_MAX:
-            latest, self._since = 0, (0, 0)
+            latest, self._since = 0, _NEVER
         elif self._since[0] > written:
-            self._since = (0, 0)
+            self._since = _NEVER
         went_on_at, was = self._since
         now = max(host, went_on_at + (host - was) // 2)
         if now < latest and host + STEP_MS < latest:

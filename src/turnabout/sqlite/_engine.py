@@ -21,6 +21,7 @@ from turnabout.sqlite.procedures.inbox import ANY, Drain
 from turnabout.words.administration import QueuesDue, Totals
 from turnabout.words.errors import TurnaboutError, UsageError
 from turnabout.words.outcomes import must_hold
+from turnabout.words.verb import Change
 from turnabout.words.verbs import Fairness, ScheduleFire, Send, Stats, StatsOfChannels, Verb
 
 A = TypeVar("A")
@@ -142,7 +143,7 @@ class Engine:
             verb = pending.verb
             if type(verb) is Transaction:
                 queues |= {cast("Any", one).queue for one in verb.verbs if one.to_notify()}
-            elif verb.to_notify():
+            elif verb.to_notify() is not Change.NOTHING:
                 queues.add(cast("Any", verb).queue)
         if queues:
             self.notifier.notify(*queues)

@@ -24,23 +24,31 @@ class Notifier:
         """`begins` is called whenever somebody begins to wait on a queue, and for what."""
         self._begins = begins
         self._lock = threading.Lock()  # never held while a callback runs
-        self._versions: dict[tuple[str, Change], int] = {}
+        ready, ended = dict[str, int](), dict[str, int]()
+        self._versions = {
+            Change.NOTHING: (),
+            Change.READY: (ready,),
+            Change.ENDED: (ended,),
+            Change.ANY: (ready, ended),
+        }
+        """The counters that each kind of change moves, by the names of queues."""
         self._all = 0
         self._waiting: dict[str, list[tuple[Callback, Change]]] = {}
         self.closed = False
 
     def version(self, queue: str, change: Change = Change.ANY) -> int:
         """The version now, as far as these changes go."""
-        return self._all + sum(self._versions.get((queue, one), 0) for one in _PARTS[change])
+        return self._all + sum([count.get(queue, 0) for count in self._versions[change]])
 
     def notify(self, *queues: str, change: Change = Change.ANY) -> None:
         """Announce a possible change in these queues."""
+        callbacks: list[Callback] = []
         with self._lock:
-            callbacks: list[Callback] = []
             for queue in queues:
-                for one in _PARTS[change]:
-                    self._versions[queue, one] = self._versions.get((queue, one), 0) + 1
-                callbacks += self._pop(queue, change)
+                for count in self._versions[change]:
+                    count[queue] = count.get(queue, 0) + 1
+                if queue in self._waiting:
+                    callbacks += self._pop(queue, change)
         _call(callbacks)
 
     def notify_all(self) -> None:
@@ -135,14 +143,6 @@ class Notifier:
         if left:
             self._waiting[queue] = left
         return [callback for callback, wanted in waiting if wanted & change]
-
-
-_PARTS = {
-    Change.NOTHING: (),
-    Change.READY: (Change.READY,),
-    Change.ENDED: (Change.ENDED,),
-    Change.ANY: (Change.READY, Change.ENDED),
-}
 
 
 def _call(callbacks: Iterable[Callback]) -> None:

@@ -150,17 +150,23 @@ class Rounds:
 
     def put(self, queue: str, turn: Turn, shard: Shard | None = None) -> None:
         """The place to go on from."""
+        place = queue, shard
         with self._lock:
-            self._turns.setdefault((queue, shard), deque(maxlen=64)).append(turn)
-            self._turns.move_to_end((queue, shard))
-            if len(self._turns) > TURNS_MAX:
-                self._turns.popitem(last=False)
+            turns = self._turns.get(place)
+            if turns is None:
+                turns = self._turns[place] = deque(maxlen=64)
+                if len(self._turns) > TURNS_MAX:
+                    self._turns.popitem(last=False)
+            turns.append(turn)
+            self._turns.move_to_end(place)
 
     def must_maintain(self, queue: str, seconds: float = MAINTAIN_SECONDS) -> bool:
         """True once in this time: this caller should maintain the queue now."""
         if not self._maintains:
             return False
         now = time.monotonic()
+        if now - self._maintained.get(queue, -math.inf) < seconds:
+            return False
         with self._lock:
             if now - self._maintained.setdefault(queue, now) < seconds:
                 if len(self._maintained) > TURNS_MAX:

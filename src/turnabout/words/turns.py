@@ -19,6 +19,8 @@ def in_turn(deliveries: Sequence[Delivery], start: Turn) -> tuple[Sequence[Deliv
     """The deliveries in turn, and the turn to start the next `receive` from."""
     if not deliveries:
         return deliveries, start
+    if len(deliveries) == 1:
+        return deliveries, _after(deliveries[0].channel, 1, start)
     ordered = sorted(deliveries, key=_in_channels)
     first, last = ordered[0].channel, ordered[-1].channel
     if first == last:

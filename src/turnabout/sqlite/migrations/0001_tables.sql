@@ -52,10 +52,13 @@ create table turnabout_queue (
   max_size integer,
   weight integer,
   labels text,  -- as JSON; null: none
-  -- Ids of its messages: the last one given, and where its block of them ends. No id is used twice,
-  -- so a stale receipt stays stale.
-  last_id integer not null default 0,
+  -- Its block of ids: where it begins and ends, and up to where messages may have ended or moved.
+  -- sent: what was sent before that block.
+  ids_after integer not null default 0,
   ids_until integer not null default 0,
+  last_id integer not null default 0,
+  -- Whether messages of other queues came here: by their ids, it does not show who was sent first.
+  mixed integer not null default 0,
   sent integer not null default 0,
   done integer not null default 0,
   dead integer not null default 0,
@@ -119,6 +122,19 @@ create table turnabout_message (
   content_type text not null,
   payload blob not null
 ) strict;
+
+-- What a queue has given: its last id, and how many messages. A send writes to no row but its
+-- message's, as its ids follow one another: the last one is the largest of the block that is still
+-- there, or `last_id`, which every verb that takes messages away brings up to date before. So no id
+-- is used twice, and a stale receipt stays stale.
+create view turnabout_given (queue_id, version, ids_until, last_id, sent) as
+select id, version, ids_until, last, sent + last - ids_after
+from (
+  select *, max(last_id, ifnull((
+    select id from turnabout_message where id <= ids_until order by id desc limit 1
+  ), 0)) as last
+  from turnabout_queue
+);
 
 -- The skip scan over channels without limits. (What its condition says is in it as well, so that it
 -- can be walked without a look at each message: SQLite checks the condition again.)

@@ -109,7 +109,7 @@ class Finish:
             held = among(SQL["drop_held"], (), ids, (queue["id"], attempt))
             if connection.execute(*held).rowcount < len(ids):
                 return False
-        connection.execute(_queue.SQL[f"count_{outcome}"], {"n": len(ids), "queue": queue["id"]})
+        connection.execute(_queue.SQL[f"count_{outcome}"], _queue.leaving(queue, ids))
         connection.to_notify.add(queue["name"])
         return True
 
@@ -128,7 +128,7 @@ class Finish:
         if self._keeps("dead"):
             self._keep_dead(letters)
         self._after += len(ids)
-        connection.execute(_queue.SQL["count_dead"], {"n": len(ids), "queue": queue["id"]})
+        connection.execute(_queue.SQL["count_dead"], _queue.leaving(queue, ids))
         connection.to_notify.add(queue["name"])
         target = queue["dead_letter_id"]
         if target is None or queue["on_exhausted"] == "drop":
@@ -235,6 +235,7 @@ def move(
             changes.add(channel, size=1)
     connection.executemany(SQL["move"], moved)
     changes.write(connection, target["id"])
-    connection.execute(_queue.SQL["count_sent"], {"n": len(moves), "queue": target["id"]})
+    came = {"n": len(moves), "last": 0, "queue": target["id"]}
+    connection.execute(_queue.SQL["moved_in"], came)
     _events.note(connection, target, "created", [id_ for id_, _, _ in moves], now)
     connection.to_notify.add(target["name"])

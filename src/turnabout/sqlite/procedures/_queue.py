@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from turnabout.sqlite._connection import Connection
@@ -14,10 +14,8 @@ from turnabout.words.limits import DEAD_SUFFIX, shown
 from turnabout.words.policy import POLICY_COLUMNS, QueueSettings, settings_of, settings_row
 
 SQL = statements("queue")
-_COUNTS = (
-    *("id", "version", "sent", "done", "dead", "cancelled", "expired", "swept"),
-    "has_channels",
-)
+_ENDED = ("done", "dead", "cancelled", "expired")
+_COUNTS = ("id", "version", "sent", "ids_until", "mixed", *_ENDED, "swept", "has_channels")
 _REMEMBERED = 1_000
 _BLOCK = 1_000
 
@@ -78,15 +76,28 @@ def need(connection: Connection, name: str) -> Queue:
     return row
 
 
-def take_ids(connection: Connection, queue: int, count: int) -> None:
-    """Count messages that are sent, whose ids end with the `last_id` of the queue from now on. The
-    next ids need no row but the queue's, which a send writes anyway; a new block of them does.
+def next_ids(connection: Connection, queue: Queue, count: int, step: str = "last_id") -> range:
+    """The ids of messages that are sent now: inserted under them, they are given and counted. By
+    the step `last_id_if_plain` none, where the row is out of date, or a channel is limited.
     """
-    parameters = {"n": count, "queue": queue}
-    while not connection.execute(SQL["take_ids"], parameters).rowcount:
+    found = connection.execute(SQL[step], {"queue": queue["id"], "version": queue["version"]})
+    if (row := found.fetchone()) is None:
+        return range(0)
+    last, until = row
+    if last + count > until:
         block = {"n": max(count, _BLOCK)}
         (until,) = connection.execute(SQL["take_block"], block).fetchone()
-        connection.execute(SQL["use_block"], {**block, "until": until, "queue": queue})
+        connection.execute(SQL["use_block"], {**block, "until": until, "queue": queue["id"]})
+        last = until - block["n"]
+    return range(last + 1, last + 1 + count)
+
+
+def leaving(queue: Queue, ids: Sequence[int]) -> dict[str, int]:
+    """Parameters of a count of messages that leave the queue: none of its own ids among theirs is
+    given again. Those of messages from other queues are of other blocks.
+    """
+    last = max([id_ for id_ in ids if id_ <= queue["ids_until"]], default=0)
+    return {"n": len(ids), "last": last, "queue": queue["id"]}
 
 
 def unfinished(row: Queue | sqlite3.Row) -> int:

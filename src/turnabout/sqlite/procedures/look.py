@@ -85,11 +85,12 @@ def stats_of_channels(
 ) -> tuple[ChannelStats, ...]:
     """Counts of the fullest channels, and what blocks them."""
     queue = _queue.need(connection, verb.queue)
-    counts = connection.execute(
-        _CHANNELS["count"], {"queue": queue["id"], "now": now, "most": verb.limit}
-    ).fetchall()
+    parameters = {"queue": queue["id"], "mixed": queue["mixed"], "now": now, "most": verb.limit}
+    counts = connection.execute(_CHANNELS["count"], parameters).fetchall()
     oldest = [row["oldest"] for row in counts if row["oldest"] is not None]
-    sent_at = dict(connection.execute(_CHANNELS["sent_at"], {"ids": json.dumps(oldest)}).fetchall())
+    sent_at = {at: at for at in oldest}
+    if not queue["mixed"]:
+        sent_at = dict(connection.execute(_CHANNELS["sent_at"], (json.dumps(oldest),)).fetchall())
     blocked = _blockages(connection, queue, counts, now)
     return tuple(
         ChannelStats(

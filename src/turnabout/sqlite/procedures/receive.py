@@ -23,7 +23,7 @@ from turnabout.sqlite.procedures.settle import ack
 from turnabout.words.entities import delivery_of
 from turnabout.words.outcomes import AckOutcome, Received
 from turnabout.words.value import replace
-from turnabout.words.verbs import Ack, Receive
+from turnabout.words.verbs import Receive
 
 _SQL = statements("receive")
 _NEXT = f"{_SQL['next']} and exists ({_SQL['is_quiet']})"
@@ -35,7 +35,7 @@ def receive(connection: Connection, verb: Receive, now: int) -> Received:
     """Ack, then lease what is ready, the channels in turn; nothing: say when to ask again."""
     acked: tuple[AckOutcome, ...] = ()
     if verb.acks:
-        acked = ack(connection, Ack(verb.queue, verb.acks, verb.results), now)
+        acked = ack(connection, verb, now)
     queue, turn = _unlimited(connection, verb.queue), None
     is_next = queue is not None and verb.max_messages == 1 and verb.shard is None
     chosen = _quiet(connection, _NEXT, queue, verb, now) if queue and is_next else []

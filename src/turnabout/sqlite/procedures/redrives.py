@@ -142,18 +142,19 @@ class _RedriveWalk:
         """The messages chosen go where they are to go. How many they are."""
         source = _queue.need(self._connection, self._row["queue"])
         changes = _channel.ChannelChanges()
-        count = 0
+        gone: list[int] = []
         for target, moves in self._targets.items():
             _finish.move(self._connection, _queue.need(self._connection, target), moves, now)
-            for _, channel, _ in moves:
+            for id_, channel, _ in moves:
                 changes.add(channel, size=-1)
-            count += len(moves)
-        if count:
-            self._connection.execute(_STEP["left"], {"n": count, "queue": source["id"]})
+                gone.append(id_)
+        if gone:
+            parameters = _queue.leaving(source, gone) | {"n": -len(gone)}
+            self._connection.execute(_queue.SQL["moved_in"], parameters)
             self._connection.to_notify.add(source["name"])
         if source["has_channels"]:
             changes.write(self._connection, source["id"])
-        return count
+        return len(gone)
 
     def write(
         self, state: str, *, finished_at: int | None = None, next_at: int | None = None

@@ -59,12 +59,12 @@ def send(connection: Connection, verb: Send, now: int) -> SendOutcome:
         return refusal
 
     # 2. The messages, and what earlier ones get of them.
-    ids: Sequence[int] = ()
+    ids = range(0)
     if messages:
-        _queue.take_ids(connection, queue["id"], len(messages))
+        ids = _queue.next_ids(connection, queue, len(messages))
         are_limited_alike = not limited or len(limited) == len(sizes)
         insert = _insert if are_limited_alike else _insert_one_by_one
-        ids = insert(connection, queue, limited, messages, now)
+        insert(connection, queue, limited, messages, ids=ids, now=now)
     if plan is not None:
         plan.write(ids, [_values(message, queue, limited, now) for message in plan.replacing])
 
@@ -105,10 +105,10 @@ def _send_plainly(connection: Connection, verb: Send, now: int) -> Sequence[int]
     queue, messages = _queue.known(connection, verb.queue), verb.messages
     if queue is None or not queue["is_plain"] or any(map(_dedup_key_of, messages)):
         return None
-    same = {"n": len(messages), "queue": queue["id"], "version": queue["version"]}
-    if not connection.execute(_queue.SQL["take_ids_if_plain"], same).rowcount:
-        return None
-    return _insert(connection, queue, _NONE, messages, now)
+    ids = _queue.next_ids(connection, queue, len(messages), "last_id_if_plain")
+    if ids:
+        _insert(connection, queue, _NONE, messages, ids=ids, now=now)
+    return ids or None
 
 
 def _are_alike(messages: Sequence[Outgoing]) -> bool:
@@ -138,12 +138,15 @@ def _insert(
     queue: Queue,
     limited: Mapping[str, sqlite3.Row],
     messages: Sequence[Outgoing],
+    *,
+    ids: range,
     now: int,
-) -> Sequence[int]:
-    """Insert messages, all limited or none, and return their consecutive ids."""
+) -> None:
+    """Insert messages, all limited or none."""
     if _are_alike(messages):
-        return _insert_alike(connection, _values(messages[0], queue, limited, now), messages)
-    return _insert_one_by_one(connection, queue, limited, messages, now)
+        _insert_alike(connection, _values(messages[0], queue, limited, now), messages, ids)
+    else:
+        _insert_one_by_one(connection, queue, limited, messages, ids=ids, now=now)
 
 
 def _insert_one_by_one(
@@ -151,38 +154,36 @@ def _insert_one_by_one(
     queue: Queue,
     limited: Mapping[str, sqlite3.Row],
     messages: Sequence[Outgoing],
+    *,
+    ids: range,
     now: int,
-) -> Sequence[int]:
-    """Return the ids. sqlite3 looks for an adapter of bytes, in a third of the time of an insert,
-    but not of a bytearray.
+) -> None:
+    """Insert them. sqlite3 looks for an adapter of bytes, in a third of the time of an insert, but
+    not of a bytearray.
     """
-    last, back = 0, len(messages)
     for statement, part in _parts("insert", len(messages)):
         values: list[Any] = []
-        for m in messages[part]:
-            back -= 1
+        for id_, m in zip(ids[part], messages[part], strict=True):
             values += _values(m, queue, limited, now)
-            values += (queue["id"], back, m.channel, bytearray(m.payload))
-        last = connection.execute(statement, values).lastrowid or 0
-    return range(last - len(messages) + 1, last + 1)
+            values += (id_, m.channel, bytearray(m.payload))
+        connection.execute(statement, values)
 
 
 def _insert_alike(
-    connection: Connection, shared: _Values, messages: Sequence[Outgoing]
-) -> Sequence[int]:
-    """Insert messages with many equal values, which are bound once, and return their ids."""
+    connection: Connection, shared: _Values, messages: Sequence[Outgoing], ids: range
+) -> None:
+    """Insert messages with many equal values, which are bound once."""
     channel = messages[0].channel
     to_one = all(map(channel.__eq__, map(_channel_of, messages)))
-    last, count, width = 0, len(messages), 2 if to_one else 3
-    for statement, part in _parts("insert_to_one" if to_one else "insert_alike", count):
+    width = 2 if to_one else 3
+    for statement, part in _parts("insert_to_one" if to_one else "insert_alike", len(messages)):
         rows: list[Any] = [None] * (width * (part.stop - part.start))
-        rows[::width] = range(count - part.start - 1, count - part.stop - 1, -1)
+        rows[::width] = ids[part]
         if not to_one:
             rows[1::width] = map(_channel_of, messages[part])
         rows[width - 1 :: width] = map(bytearray, map(_payload_of, messages[part]))
-        rows += (*shared, shared[0], channel) if to_one else (*shared, shared[0])
-        last = connection.execute(statement, rows).lastrowid or 0
-    return range(last - len(messages) + 1, last + 1)
+        rows += (*shared, channel) if to_one else shared
+        connection.execute(statement, rows)
 
 
 @lru_cache

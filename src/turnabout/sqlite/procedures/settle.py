@@ -37,7 +37,7 @@ from turnabout.words.outcomes import (
     Retrying,
 )
 from turnabout.words.records import Result
-from turnabout.words.verbs import Ack, Defer, Extend, Fail, Release
+from turnabout.words.verbs import Ack, Defer, Extend, Fail, Receive, Release
 
 _SQL = {name: statements(name) for name in ("held", "defer", "fail", "extend", "release")}
 _READY, _SCHEDULED, _LEASED = 0, 1, 2
@@ -113,20 +113,21 @@ class _HeldMessages:
         return dead
 
 
-def ack(connection: Connection, verb: Ack, now: int) -> tuple[AckOutcome, ...]:
-    """Ack these receipts."""
-    ids, attempts, _ = zip(*verb.receipts, strict=True)
+def ack(connection: Connection, verb: Ack | Receive, now: int) -> tuple[AckOutcome, ...]:
+    """Ack these receipts, or those that a receive acks first."""
+    receipts = verb.receipts if isinstance(verb, Ack) else verb.acks
+    ids, attempts, _ = zip(*receipts, strict=True)
     if _ack_plainly(connection, verb, ids, attempts, now):
         return (_ACKED,) * len(ids)
     queue = _queue.need(connection, verb.queue)
     finish = _finish.Finish(connection, queue, now)
     if _end_together(connection, finish, ids, attempts, verb.results):
         return (_ACKED,) * len(ids)
-    held = _HeldMessages(connection, queue, verb.receipts, now)
+    held = _HeldMessages(connection, queue, receipts, now)
     outcomes: list[AckOutcome] = []
     done: list[int] = []
     results: list[Result | None] = []
-    for receipt, result in zip_longest(verb.receipts, verb.results):
+    for receipt, result in zip_longest(receipts, verb.results):
         row = held.take(receipt)
         if isinstance(row, LeaseLost):
             outcomes.append(row)
@@ -249,7 +250,11 @@ def release(connection: Connection, verb: Release, now: int) -> tuple[ReleaseOut
 
 
 def _ack_plainly(
-    connection: Connection, verb: Ack, ids: Sequence[int], attempts: Sequence[int], now: int
+    connection: Connection,
+    verb: Ack | Receive,
+    ids: Sequence[int],
+    attempts: Sequence[int],
+    now: int,
 ) -> bool:
     """Like `_end_together`, for queues that keep nothing but history and a count. False: nothing
     was changed. Raises: StartOver if a receipt is stale, or the queue was replaced meanwhile.
@@ -271,7 +276,8 @@ def _ack_plainly(
     dropped = connection.execute(*held).rowcount
     if dropped < count:
         return _start_over(dropped)
-    same = (count, queue["id"], queue["version"])
+    same = {"n": count, "first": min(ids), "last": max(ids), "version": queue["version"]}
+    same["queue"] = queue["id"]
     if not connection.execute(_queue.SQL["count_done_if_same"], same).rowcount:
         raise StartOver
     connection.to_notify.add(verb.queue)

@@ -3,12 +3,13 @@
 -- name: queues
 -- The counts of each queue, against its messages.
 select
-  queue.name, paused, sent, done + dead + cancelled as finished,
+  queue.name, paused, given.sent, done + dead + cancelled as finished,
   (select count(*) from turnabout_message where queue_id = queue.id) as live,
   (select count(*) from turnabout_message
    where queue_id = queue.id and status = 2 and at < :overdue) as overdue,
   (select min(sent_at) from turnabout_message where queue_id = queue.id and status = 0) as oldest
 from turnabout_queue as queue
+join turnabout_given as given on given.queue_id = queue.id
 order by queue.name;
 
 -- name: no queue

@@ -20,5 +20,5 @@ order by asked.key;
 
 -- name: taken
 -- How many ids queues have taken, and those that this one has not given yet: after one, up to one.
-select ids_taken, last_id, ids_until from turnabout_clock as clock, turnabout_queue as queue
-where clock.id = 1 and queue.id = :queue;
+select ids_taken, last_id, ids_until from turnabout_clock as clock, turnabout_given
+where clock.id = 1 and queue_id = :queue;

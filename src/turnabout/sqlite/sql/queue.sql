@@ -3,7 +3,9 @@
 -- name: counts
 -- The columns of a queue's row that change all the time, the version of the others, and whether any
 -- of its channels is limited. In the order of `_COUNTS`.
-select id, version, sent, done, dead, cancelled, expired, swept,
+select id, version,
+  (select sent from turnabout_given where queue_id = queue.id) as sent,
+  ids_until, mixed, done, dead, cancelled, expired, swept,
   exists (select 1 from turnabout_channel where queue_id = queue.id) as has_channels
 from turnabout_queue as queue
 where name = :name;
@@ -68,34 +70,40 @@ update turnabout_queue set dead_letter_id = :dead_letter_id where id = :id;
 -- Where the queue's dead messages go.
 select dead_letter_id from turnabout_queue where id = :id;
 
--- name: count_sent
--- More messages were moved into the queue.
-update turnabout_queue set sent = sent + :n where id = :queue;
+-- name: moved_in
+-- Messages of another queue have come; less than none: they have gone to another one.
+update turnabout_queue
+set sent = sent + :n, last_id = max(last_id, :last), mixed = mixed or :n > 0
+where id = :queue;
 
--- name: take_ids, take_ids_if_plain
--- More messages were sent, and get the next ids of the queue's block, if it has as many left. For a
--- plain send, only if the queue's settings are of this version, and no channel of it is limited.
-update turnabout_queue set sent = sent + :n, last_id = last_id + :n
-where id = :queue and last_id + :n <= ids_until
-  and version = :version and not exists (  -- only: take_ids_if_plain
-    select 1 from turnabout_channel where queue_id = turnabout_queue.id)  -- only: take_ids_if_plain
+-- name: last_id, last_id_if_plain
+-- The last id that was given, and where the block of them ends. For a plain send, only if the
+-- queue's settings are of this version, and no channel of it is limited.
+select last_id, ids_until from turnabout_given
+where queue_id = :queue
+  and version = :version and not exists (  -- only: last_id_if_plain
+    select 1 from turnabout_channel where queue_id = :queue)  -- only: last_id_if_plain
 ;
 
 -- name: take_block, use_block
 -- Another block of ids, of all that were never taken; and the queue goes on with that.
 update turnabout_clock set ids_taken = ids_taken + :n  -- only: take_block
 where id = 1 returning ids_taken;  -- only: take_block
-update turnabout_queue set last_id = :until - :n, ids_until = :until  -- only: use_block
+update turnabout_queue  -- only: use_block
+set sent = (select sent from turnabout_given where queue_id = :queue),  -- only: use_block
+  ids_after = :until - :n, last_id = :until - :n, ids_until = :until  -- only: use_block
 where id = :queue;  -- only: use_block
 
--- name: count_done_if_same
--- More messages have ended as done, if the queue's settings are of this version.
-update turnabout_queue set done = done + ? where id = ? and version = ?;
-
--- name: count_done, count_dead, count_cancelled, count_expired
--- More messages have ended so. `cancelled` counts the expired ones, too.
-update turnabout_queue set done = done + :n where id = :queue;  -- only: count_done
-update turnabout_queue set dead = dead + :n where id = :queue;  -- only: count_dead
-update turnabout_queue set cancelled = cancelled + :n where id = :queue;  -- only: count_cancelled
-update turnabout_queue set cancelled = cancelled + :n,  -- only: count_expired
-  expired = expired + :n where id = :queue;  -- only: count_expired
+-- name: count_done, count_done_if_same, count_dead, count_cancelled, count_expired
+-- More messages end so, the last one of the queue's own ids is `last`. `cancelled` counts the
+-- expired ones, too. If same: if the queue's settings are of this version, and messages with ids
+-- from `first` to `last` are all its own, or all from another queue.
+update turnabout_queue
+set done = done + :n,  -- only: count_done, count_done_if_same
+set dead = dead + :n,  -- only: count_dead
+set cancelled = cancelled + :n,  -- only: count_cancelled
+set cancelled = cancelled + :n, expired = expired + :n,  -- only: count_expired
+  last_id = iif(:last <= ids_until, max(last_id, :last), last_id)
+where id = :queue
+  and version = :version and (:last <= ids_until or :first > ids_until)  -- only: count_done_if_same
+;

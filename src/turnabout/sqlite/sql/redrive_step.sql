@@ -24,7 +24,3 @@ update turnabout_redrive
 set moved = :moved, skipped = :skipped, last_id = :last_id, state = :state,
   finished_at = :finished_at, next_at = :next_at
 where id = :id;
-
--- name: left
--- Messages that have gone on to another queue do not count here.
-update turnabout_queue set sent = sent - :n where id = :queue;

@@ -3,14 +3,21 @@
 
 -- name: count, of_namespace
 -- One queue, or all by name, or those of a namespace.
-select name, paused, pause_reason, sent, done, dead, cancelled, expired,
+select name, paused, pause_reason,
+  (select sent from turnabout_given where queue_id = queue.id) as sent,
+  done, dead, cancelled, expired,
   (select count(*) from turnabout_message
    where queue_id = queue.id and status in (0, 1) and at > 0 and at > :now) as scheduled,
   (select count(*) from turnabout_message
    where queue_id = queue.id and status = 2 and at > 0) as leased,
   (select count(*) from turnabout_message
    where queue_id = queue.id and status = 2 and at > 0 and at <= :now) as ran_out,
-  (select sent_at from turnabout_message
+  iif(mixed, (
+    select min(sent_at) from turnabout_message
+    where id in (select id from turnabout_place where queue_id = queue.id)
+      and status <> 2 and at <= :now
+  ), (
+   select sent_at from turnabout_message
    where id = coalesce(
      (select id from turnabout_message not indexed
       where queue_id = queue.id and status <> 2 and at <= :now
@@ -26,7 +33,7 @@ select name, paused, pause_reason, sent, done, dead, cancelled, expired,
        union all
        select id from turnabout_message
        where queue_id = queue.id and status = 1 and at > 0 and at <= :now))
-   )) as oldest
+   ))) as oldest
 from turnabout_queue as queue
 where (:queue is null or name = :queue) and name > ifnull(:after, '')
   and substr(name, 1, max(instr(name, '/'), 1) - 1) = :namespace  -- only: of_namespace

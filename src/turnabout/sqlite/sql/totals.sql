@@ -4,7 +4,8 @@
 
 -- name: all, of_namespace
 -- All queues by name, or those of a namespace.
-select id, name, sent, done, dead, cancelled, expired,
+select id, name, (select sent from turnabout_given where queue_id = queue.id) as sent,
+  done, dead, cancelled, expired,
   (select sent_at from turnabout_message indexed by turnabout_message_ready
    where queue_id = queue.id and status = 0 and limited = 0
    order by channel, priority limit 1) as plain,
