@@ -16,7 +16,7 @@ import pytest
 import turnabout
 from tests.pipeline.spark.test_clusters import ROOT, environment, plain
 from tests.support.postgres import migrated
-from turnabout.pipeline.spark import java
+from turnabout.pipeline.spark.launcher import cache
 
 PROGRAM = Path(__file__).with_name("old_program.py")
 INSTALL_SECONDS, SECONDS_MAX = 600, 200
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.timeout(INSTALL_S
 
 def installed(version: str) -> Path:
     """A folder with that PySpark, made once for all runs; a test without a network is skipped."""
-    folder = java.cache() / f"pyspark-{version}"
+    folder = cache() / f"pyspark-{version}"
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
         made = tempfile.mkdtemp(dir=folder.parent)

@@ -44,12 +44,7 @@ def _as_mapping(_context: object, _option: object, pairs: Iterable[tuple[str, st
 
 KEY_VALUE = Kind("NAME=VALUE", pair, "AWS_REGION=eu-central-1", "option")
 
-_IN_A_LAKE = {
-    "envvar": "TURNABOUT_LAKE",
-    "show_envvar": True,
-    "required": True,
-    "metavar": "PLACE",
-}
+_IN_A_LAKE = {"envvar": "TURNABOUT_LAKE", "show_envvar": True, "required": True, "metavar": "PLACE"}
 LAKE = option("--lake", "A folder that all executors see, or s3://bucket/lake.", **_IN_A_LAKE)
 STORAGE = option(
     "--storage-option storage_options",
@@ -376,12 +371,7 @@ def _counter(title: str, unit: str) -> Generator[Tell]:
 
 
 def _look(
-    app: App,
-    lake: str,
-    archive: str | None,
-    options: Mapping[str, Any],
-    *,
-    begins: bool = False,
+    app: App, lake: str, archive: str | None, options: Mapping[str, Any], *, begins: bool = False
 ) -> None:
     """Refuse what the job would refuse once Spark runs, which takes seconds to start: a lake, an
     archive, and a database that are not there.

@@ -24,12 +24,7 @@ class SparkChooser:
     """Finds rows on a cluster, see `replay.LocalChooser`."""
 
     def __init__(
-        self,
-        spark: SparkSession,
-        access: Access,
-        lake: Lake,
-        archive: str | None,
-        filter_: Filter,
+        self, spark: SparkSession, access: Access, lake: Lake, archive: str | None, filter_: Filter
     ) -> None:
         from turnabout.pipeline.spark.sessions import beside
 

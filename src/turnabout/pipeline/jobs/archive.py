@@ -111,10 +111,7 @@ def archive(
         stage = LocalStage(part) if spark is None else SparkStage(part, spark)
         archiver = Archiver(access, table, stage, max_rows=max_rows, skip_lost=skip_lost)
         return archiver.run(
-            adopt=adopt,
-            progress=progress,
-            stop=stop,
-            every_seconds=None if once else every_seconds,
+            adopt=adopt, progress=progress, stop=stop, every_seconds=None if once else every_seconds
         )
 
 

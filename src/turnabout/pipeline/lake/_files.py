@@ -167,12 +167,7 @@ def _stats(footer: Any) -> str:
         if all(one is not None and one.has_null_count for one in found):
             nulls[name] = sum(one.null_count for one in found)
     return json.dumps(
-        {
-            "numRecords": footer.num_rows,
-            "minValues": least,
-            "maxValues": most,
-            "nullCount": nulls,
-        }
+        {"numRecords": footer.num_rows, "minValues": least, "maxValues": most, "nullCount": nulls}
     )
 
 

@@ -36,10 +36,7 @@ class Lake:
     """
 
     def __init__(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        storage_options: Mapping[str, str] | None = None,
+        self, path: str | os.PathLike[str], *, storage_options: Mapping[str, str] | None = None
     ) -> None:
         self.storage = Storage.of(path, storage_options)
 

@@ -21,7 +21,7 @@ from typing import Final
 
 import pyspark
 
-from turnabout.pipeline.spark import java
+from turnabout.pipeline.spark.launcher import cache
 
 PACKAGE: Final = Path(pyspark.__file__).resolve().parent
 ZIP: Final = "python/lib/pyspark.zip"
@@ -54,7 +54,7 @@ def find() -> Path | None:
         return None
     links = {part.name: part for part in PACKAGE.iterdir() if part.name not in LEFT_OUT}
     with contextlib.suppress(OSError):
-        return _linked(java.cache(), links)
+        return _linked(cache(), links)
     return None
 
 

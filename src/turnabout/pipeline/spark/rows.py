@@ -20,15 +20,7 @@ from urllib.parse import quote
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from turnabout.pipeline.schema import (
-    DEAD,
-    HEADERS,
-    LEASE,
-    LOG,
-    TIMESTAMP,
-    Column,
-    arrow_schema,
-)
+from turnabout.pipeline.schema import DEAD, HEADERS, LEASE, LOG, TIMESTAMP, Column, arrow_schema
 from turnabout.pipeline.spark import kept
 from turnabout.pipeline.spark.access import Access
 from turnabout.pipeline.spark.filters import Condition, Names

@@ -58,9 +58,7 @@ class TurnaboutSource(DataSource):
         """The columns of the mode, unless a schema asks for others."""
         options, mode = self._reading()
         names = schema.column_names(
-            mode,
-            headers=options.flag("includeHeaders"),
-            payload=options.flag("includeValue"),
+            mode, headers=options.flag("includeHeaders"), payload=options.flag("includeValue")
         )
         return schema.ddl(names, schema.BY_MODE[mode])
 
