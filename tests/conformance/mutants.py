@@ -109,8 +109,7 @@ OF_ROWS = [
     ),
     of_rows(
         "IdsUsedAgain", "send",
-        before="update turnabout_queue"
-        " set last_id = (select ifnull(max(id), 0) from turnabout_message)",
+        before="update turnabout_queue set last_id = ids_after",
     ),
     # An exhausted message vanishes instead of moving to the dead-letter queue.
     of_rows(

@@ -111,13 +111,7 @@ def test_many_at_once_answer_each_in_order(queue, clock):
     c.defer(delay_seconds=9)
     forged = Receipt(d.id, d.attempt + 1)
     outcomes = queue.ack([d.receipt, c.receipt, forged, a.receipt, b.receipt])
-    assert outcomes == (
-        Acked(),
-        LeaseLost("scheduled"),
-        outcomes[2],
-        Acked(),
-        LeaseLost("gone"),
-    )
+    assert outcomes == (Acked(), LeaseLost("scheduled"), outcomes[2], Acked(), LeaseLost("gone"))
     assert isinstance(outcomes[2], LeaseLost)
     assert counts(queue).done == 3
 

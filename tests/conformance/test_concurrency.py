@@ -330,6 +330,18 @@ def test_what_comes_back_of_a_run_comes_first(runs, clock):
     assert is_empty(runs), "1 is out"
 
 
+def test_runs_go_on_where_others_have_less_than_their_share(runs):
+    sent(runs, "a1", channel="a")
+    (out,) = runs.receive(1)
+    sent(runs, "a2", "a3", channel="a")
+    for channel in "bc":
+        sent(runs, *(f"{channel}{n}" for n in "123"), channel=channel)
+    sent(runs, "d1", channel="d")
+    assert sorted(texts(runs.receive(7))) == ["b1", "b2", "b3", "c1", "c2", "c3", "d1"]
+    out.ack()
+    assert texts(runs.receive(7)) == ["a2", "a3"]
+
+
 def test_a_run_of_a_fifo_channel_ends_before_what_is_not_due(runs, clock):
     sent(runs, "1", channel="a")
     sent(runs, "2", channel="a", delay_seconds=10)

@@ -481,10 +481,7 @@ def test_wrong_options_are_refused(queue, options):
         queue.update(**options)
 
 
-@each(
-    "options",
-    [{"dedup_mode": "window"}, {"dedup_scope": "queue"}, {"dedup_window_seconds": 5}],
-)
+@each("options", [{"dedup_mode": "window"}, {"dedup_scope": "queue"}, {"dedup_window_seconds": 5}])
 def test_options_without_a_key_are_refused(options):
     with pytest.raises(UsageError, match="dedup_key"):
         message("x", **options)

@@ -111,8 +111,7 @@ def test_a_dead_one_and_its_successor(door, transaction):
     queue = door.fresh(max_attempts=1)
     held = taken(queue, "a")
     dead, added = transaction(
-        v.Fail(queue.name, (Failure(held.receipt),)),
-        send(queue, "again", dedup_key="k"),
+        v.Fail(queue.name, (Failure(held.receipt),)), send(queue, "again", dedup_key="k")
     )
     assert dead[0].queue == grave_of(queue).name
     assert isinstance(added, Sent)

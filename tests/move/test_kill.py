@@ -18,6 +18,7 @@ import pytest
 import turnabout
 from tests.move.endpoints import Endpoints, fresh_endpoints, one_version
 from tests.support.postgres import Server
+from tests.support.until import until
 from turnabout import Busy, Policy, Unavailable, UsageError, WrongVersion, message
 from turnabout.move import abort
 
@@ -67,8 +68,13 @@ def use(endpoints: Endpoints) -> None:
             got.ack()
 
 
+MOVES = "select from pg_stat_activity where application_name = 'turnabout move'"
+"""Servers' processes of moves. Of one that was killed it goes on until it hears of that."""
+
+
 def finish(endpoints: Endpoints) -> None:
     """To the end, and then both sides are the same."""
+    until(lambda: not endpoints.ask(f"{MOVES} and datname = current_database()"))
     process = start(endpoints)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 0 or "nothing to do" in err, err

@@ -172,10 +172,7 @@ class Before:
 def test_everything_has_its_place_again(server, name, way):
     with turnabout.connect(server.url(name)) as mq:
         before = Before(mq, server.url(name))
-        with (
-            WAYS[way](server, name, before.receive_more) as url,
-            turnabout.connect(url) as later,
-        ):
+        with WAYS[way](server, name, before.receive_more) as url, turnabout.connect(url) as later:
             check(before, later, url)
 
 

@@ -65,8 +65,7 @@ def seconds(mq: turnabout.Turnabout, watch: Connection, verb: str, count: int, l
 
 @pytest.mark.share(4)
 @pytest.mark.parametrize(
-    ("verb", "lost"),
-    [("send to a channel with a size", 0), *itertools.product(VERBS, (0, 1))],
+    ("verb", "lost"), [("send to a channel with a size", 0), *itertools.product(VERBS, (0, 1))]
 )
 def test_what_a_call_takes_follows_its_batch(url, watch, verb, lost):
     """By processor time of the server: a loaded machine stretches the longer of two calls."""

@@ -250,10 +250,7 @@ def test_of_several_hosts_the_one_that_takes_writes_is_used(url, both):
 
 
 def test_each_connection_says_what_it_is_for(url):
-    with (
-        turnabout.connect(url) as mq,
-        psycopg.connect(url, application_name="somebody else") as db,
-    ):
+    with turnabout.connect(url) as mq, psycopg.connect(url, application_name="somebody else") as db:
         listening(mq)
         with AsyncPostgresStore(url).connections().open():
             names = db.execute(

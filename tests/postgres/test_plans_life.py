@@ -189,8 +189,7 @@ def test_a_tend_reads_a_bounded_share(life):
 
 def test_a_look_for_strays_reads_each_lease_once(life):
     seen = life.ask(
-        "select turnabout.rescue_orphans(%s, (select min(l.ids[1]) from turnabout.lease l))",
-        START,
+        "select turnabout.rescue_orphans(%s, (select min(l.ids[1]) from turnabout.lease l))", START
     )
     assert seen.rows == [(0,)]
     assert seen.entries <= 2.1 * LOADED, str(seen)

@@ -85,8 +85,12 @@ BUGS = bugs(
 + return v_limit - v_leased + 1
 # two at a time from a FIFO channel
 @ test_concurrency::test_fifo_is_one_at_a_time_in_order
-- case when v_leased > 0 then 0 else
-+ case when v_leased > 1 then 0 else
+- case when v_leased > v_own then 0 else
++ case when v_leased > v_own + 1 then 0 else
+# a batch of runs is not filled
+@ test_concurrency::test_runs_go_on_where_others_have_less_than_their_share
+- v_left > 0 and queue.fifo and
++ v_left < 0 and queue.fifo and
 # a run of a FIFO channel has a hole
 @ test_concurrency::test_a_run_of_a_fifo_channel_ends_before_what_is_not_due
 - or l.locked = l.nr

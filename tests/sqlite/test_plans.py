@@ -89,8 +89,7 @@ maintain ended_dedup: dedup_sweep (queue_id=? AND until_ms=? AND message_id>?), 
 maintain redrives: redrive_running (queue_id=?)
 maintain idle: channel_idle (queue_id=? AND tat_us<?)
 stats of_namespace: queue_namespace (<expr>=? AND name>?), {GIVEN}, {LATER}, {LATER}, {DUE},
-  INTEGER PRIMARY KEY, {PLACES}, INTEGER PRIMARY KEY, {ROWIDS}, message_ready (queue_id=?),
-  message_limited (queue_id=?), {DUE}
+  {ROWIDS}, message_ready (queue_id=?), message_limited (queue_id=?), {DUE}, INTEGER PRIMARY KEY
 queue_list of_namespace: queue_namespace (<expr>=? AND name>?), INTEGER PRIMARY KEY
 redrive_list of_namespace: redrive_namespace (<expr>=?)
 schedule_list of_namespace: schedule_namespace (<expr>=? AND name>?)

@@ -12,12 +12,7 @@ from turnabout.sqlite._writer import Pending
 from turnabout.sqlite.async_store import AsyncSqliteStore
 from turnabout.sqlite.store import SqliteStore
 from turnabout.words.entities import Outgoing, Receipt
-from turnabout.words.errors import (
-    Busy,
-    QueueNotFound,
-    StorageFull,
-    UsageError,
-)
+from turnabout.words.errors import Busy, QueueNotFound, StorageFull, UsageError
 from turnabout.words.outcomes import Acked, LeaseLost, Sent
 from turnabout.words.policy import QueueSettings
 from turnabout.words.verbs import (

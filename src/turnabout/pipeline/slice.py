@@ -11,5 +11,5 @@ SLICE = Slice(
     checks="turnabout.pipeline.commands.checks",
     metrics="turnabout.pipeline.metrics",
     revision=1,
-    digest="4cd5f1a8055f2af6",
+    digest="2e9428a5952636b1",
 )

@@ -9,6 +9,7 @@ import pytest
 
 import turnabout
 from tests.pipeline.spark.places import finish
+from tests.support.until import until
 from turnabout.pipeline import schema
 from turnabout.pipeline import verbs as p
 from turnabout.pipeline.spark import kept, rows
@@ -130,7 +131,7 @@ def test_a_kept_connection_is_used_again_and_replaced_when_it_is_dead(
 
     try:
         assert ids(access, keep=True) == found
-        (first,) = server_processes()
+        (first,) = until(lambda: len(there := server_processes()) == 1 and there)
         assert ids(access, keep=True) == found
         assert server_processes() == [first]
         with psycopg.connect(place, autocommit=True) as connection:

@@ -5,18 +5,11 @@
 -- jsonb, bytea. No notification goes out, as it would stand in the way of all senders' commits:
 -- receivers that wait see the message at their next look, within a second.
 create or replace function turnabout.send(
-    queue turnabout.target,
-    payload bytea,
-    channel text default '',
-    priority int default 0,
-    delay_seconds double precision default null,
-    headers jsonb default null,
-    content_type text default null,
-    ttl_seconds double precision default null,
-    dedup_key text default null,
-    dedup_mode text default null,
-    dedup_window_seconds double precision default null,
-    dedup_scope text default null,
+    queue turnabout.target, payload bytea, channel text default '', priority int default 0,
+    delay_seconds double precision default null, headers jsonb default null,
+    content_type text default null, ttl_seconds double precision default null,
+    dedup_key text default null, dedup_mode text default null,
+    dedup_window_seconds double precision default null, dedup_scope text default null,
     due_at timestamptz default null
 ) returns bigint
 language plpgsql
@@ -68,18 +61,11 @@ end
 $$;
 
 create or replace function turnabout.send(
-    queue turnabout.target,
-    payload text,
-    channel text default '',
-    priority int default 0,
-    delay_seconds double precision default null,
-    headers jsonb default null,
-    content_type text default null,
-    ttl_seconds double precision default null,
-    dedup_key text default null,
-    dedup_mode text default null,
-    dedup_window_seconds double precision default null,
-    dedup_scope text default null,
+    queue turnabout.target, payload text, channel text default '', priority int default 0,
+    delay_seconds double precision default null, headers jsonb default null,
+    content_type text default null, ttl_seconds double precision default null,
+    dedup_key text default null, dedup_mode text default null,
+    dedup_window_seconds double precision default null, dedup_scope text default null,
     due_at timestamptz default null
 ) returns bigint
 language sql
@@ -92,18 +78,11 @@ as $$
 $$;
 
 create or replace function turnabout.send(
-    queue turnabout.target,
-    payload jsonb,
-    channel text default '',
-    priority int default 0,
-    delay_seconds double precision default null,
-    headers jsonb default null,
-    content_type text default 'application/json',
-    ttl_seconds double precision default null,
-    dedup_key text default null,
-    dedup_mode text default null,
-    dedup_window_seconds double precision default null,
-    dedup_scope text default null,
+    queue turnabout.target, payload jsonb, channel text default '', priority int default 0,
+    delay_seconds double precision default null, headers jsonb default null,
+    content_type text default 'application/json', ttl_seconds double precision default null,
+    dedup_key text default null, dedup_mode text default null,
+    dedup_window_seconds double precision default null, dedup_scope text default null,
     due_at timestamptz default null
 ) returns bigint
 language sql

@@ -5,11 +5,10 @@
 -- `acked` and `newest` tell which there are. `notified`: queues to notify.
 -- plans: pinned
 create or replace function turnabout_pipeline.epoch_plan(
-    subscription text, generation bigint, epoch bigint, lease_ms bigint, max_plans int,
-    error text, now_ms turnabout.instant default null, out owner text, out acked bigint,
-    out newest bigint, out plans int, out returned int, out dead int, out suspect bigint,
-    out failures int, out wait_ms bigint, out parts int[], out queues text[], out messages int[],
-    out notified text[]
+    subscription text, generation bigint, epoch bigint, lease_ms bigint, max_plans int, error text,
+    now_ms turnabout.instant default null, out owner text, out acked bigint, out newest bigint,
+    out plans int, out returned int, out dead int, out suspect bigint, out failures int,
+    out wait_ms bigint, out parts int[], out queues text[], out messages int[], out notified text[]
 ) language plpgsql as $$
 declare
     v_now bigint := coalesce(epoch_plan.now_ms, turnabout.clock_ms());

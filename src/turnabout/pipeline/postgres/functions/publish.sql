@@ -7,9 +7,8 @@
 -- plans: pinned
 create or replace function turnabout_pipeline.publish(
     sink text, batch bigint, attempts text[], messages bigint,
-    now_ms turnabout.instant default null, out state text, out sent bigint,
-    out duplicates bigint, out full_channel text, out max_size int, out size bigint,
-    out notified text[]
+    now_ms turnabout.instant default null, out state text, out sent bigint, out duplicates bigint,
+    out full_channel text, out max_size int, out size bigint, out notified text[]
 ) language plpgsql as $$
 declare
     v_now bigint := coalesce(publish.now_ms, turnabout.clock_ms());

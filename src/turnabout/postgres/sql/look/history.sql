@@ -7,10 +7,9 @@
 -- plans: pinned
 create or replace function turnabout.history(
     queue text, most int, outcome text default null, channel turnabout.channel_name default null,
-    error text default null, finished_from bigint default null,
-    finished_until bigint default null, before_at bigint default null,
-    before_id bigint default null, now_ms turnabout.instant default null,
-    before_rest text default null
+    error text default null, finished_from bigint default null, finished_until bigint default null,
+    before_at bigint default null, before_id bigint default null,
+    now_ms turnabout.instant default null, before_rest text default null
 ) returns table (
     id bigint, of_channel text, ended text, sent_at bigint, leased_at bigint, finished_at bigint,
     attempt int, failures int, crashes int, last_error text, result bytea, result_type text,

@@ -7,17 +7,8 @@
 -- rows that others hold are passed over. Every shard has the channel without a name where it is
 -- open: its messages are shared out by their ids.
 create or replace function turnabout.next_channels(
-    queue turnabout.queue,
-    start text,
-    from_place text,
-    from_lap int,
-    left_over int,
-    boost int,
-    quantum int,
-    limits boolean,
-    now_ms bigint,
-    shard int,
-    shards int
+    queue turnabout.queue, start text, from_place text, from_lap int, left_over int, boost int,
+    quantum int, limits boolean, now_ms bigint, shard int, shards int
 ) returns table (
     names text[], takes int[], kinds text[], served int, place text, lap int, is_end boolean
 )

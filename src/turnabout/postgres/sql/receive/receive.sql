@@ -28,22 +28,12 @@
 -- served). Where not all of `ids` were held, one more row has in `headers` what `ack` answers.
 -- plans: pinned
 create or replace function turnabout.receive(
-    queue text,
-    max_messages turnabout.batch,
-    lease_ms turnabout.lease_time default null,
-    turn text default null,
-    served int default 0,
-    shard int default null,
-    shards int default null,
-    now_ms turnabout.instant default null,
-    ids bigint[] default null,
-    attempts int[] default null,
-    leases bigint[] default null,
-    results turnabout.kept[] default null,
-    result_types turnabout.content_type[] default null,
-    check_due boolean default true,
-    within boolean default false,
-    run int default 1
+    queue text, max_messages turnabout.batch, lease_ms turnabout.lease_time default null,
+    turn text default null, served int default 0, shard int default null, shards int default null,
+    now_ms turnabout.instant default null, ids bigint[] default null, attempts int[] default null,
+    leases bigint[] default null, results turnabout.kept[] default null,
+    result_types turnabout.content_type[] default null, check_due boolean default true,
+    within boolean default false, run int default 1
 ) returns setof turnabout.delivery
 language plpgsql as $$
 declare

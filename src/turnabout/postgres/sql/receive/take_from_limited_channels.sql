@@ -1,12 +1,13 @@
 -- Take from limited channels whose rows the caller has locked: up to `takes` from each and `most`
 -- in all, as far as concurrency, rate and order allow. Then put to sleep the rows that have nothing
--- to give, and drop those that nothing remembers.
+-- to give, and drop those that nothing remembers. `taken`: what the same receive has before.
 --
 -- The lock came in an earlier statement: what it protects is read here, as of now. A row is put to
 -- sleep only if nothing could be taken for a reason that will wake it: an end of a lease, a
 -- send, a point in time. If in doubt it stays awake.
 create or replace function turnabout.take_from_limited_channels(
-    queue turnabout.queue, channels text[], takes int[], most int, now_ms bigint
+    queue turnabout.queue, channels text[], takes int[], most int, now_ms bigint,
+    taken bigint[] default '{}'
 ) returns bigint[]
 language plpgsql as $$
 declare
@@ -28,7 +29,7 @@ begin
                         where w.queue_id = queue.id and w.channel = c.name and w.policy is not null
                     ) then 0 else least(
                         t.take,
-                        turnabout.free_slots(queue, c.name, c.max_concurrency),
+                        turnabout.free_slots(queue, c.name, c.max_concurrency, taken),
                         turnabout.free_tokens(
                             v_now_us, c.rate_tat_us,
                             case when c.rate_count is null then queue.rate_interval_us

@@ -127,5 +127,13 @@ begin
             v_lap := 0;
         end if;
     end loop;
+
+    -- 3. Where others had less than their share, runs go on in the same batch.
+    if v_left > 0 and queue.fifo and queue.fifo_run > 1 and cardinality(ids) > 0 then
+        select ids || turnabout.take_from_limited_channels(
+            queue, array_agg(s.channel), array_agg(v_left), v_left, at_ms, ids)
+        into ids
+        from (select distinct m.channel from turnabout.message m where m.id = any (ids)) s;
+    end if;
 end
 $$;

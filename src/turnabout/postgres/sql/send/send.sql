@@ -12,21 +12,14 @@
 -- is committed: a lock would let one open transaction block others.
 -- plans: pinned
 create or replace function turnabout.send(
-    queue turnabout.target,
-    payloads turnabout.payload[],
+    queue turnabout.target, payloads turnabout.payload[],
     content_type turnabout.content_type default 'application/octet-stream',
-    channels turnabout.channel_name[] default null,
-    priorities smallint[] default null,
-    delays turnabout.delay[] default null,
-    header_texts turnabout.headers[] default null,
-    content_types turnabout.content_type[] default null,
-    now_ms turnabout.instant default null,
-    ttls turnabout.span[] default null,
-    dedup_keys turnabout.dedup_key[] default null,
-    dedup_modes turnabout.dedup_mode[] default null,
-    dedup_windows turnabout.span[] default null,
-    dedup_scopes turnabout.dedup_scope[] default null,
-    dues turnabout.due[] default null
+    channels turnabout.channel_name[] default null, priorities smallint[] default null,
+    delays turnabout.delay[] default null, header_texts turnabout.headers[] default null,
+    content_types turnabout.content_type[] default null, now_ms turnabout.instant default null,
+    ttls turnabout.span[] default null, dedup_keys turnabout.dedup_key[] default null,
+    dedup_modes turnabout.dedup_mode[] default null, dedup_windows turnabout.span[] default null,
+    dedup_scopes turnabout.dedup_scope[] default null, dues turnabout.due[] default null
 ) returns table (
     ids bigint[], full_channel text, max_size int, size bigint, duplicates int[], replaced int[]
 )
