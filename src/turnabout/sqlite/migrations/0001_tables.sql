@@ -125,8 +125,8 @@ create table turnabout_message (
 
 -- What a queue has given: its last id, and how many messages. A send writes to no row but its
 -- message's, as its ids follow one another: the last one is the largest of the block that is still
--- there, or `last_id`, which every verb that takes messages away brings up to date before. So no id
--- is used twice, and a stale receipt stays stale.
+-- there, or `last_id`, which every verb that takes messages away keeps up to date where it counts
+-- them. So no id is used twice, and a stale receipt stays stale.
 create view turnabout_given (queue_id, version, ids_until, last_id, sent) as
 select id, version, ids_until, last, sent + last - ids_after
 from (

@@ -236,6 +236,6 @@ def move(
     connection.executemany(SQL["move"], moved)
     changes.write(connection, target["id"])
     came = {"n": len(moves), "last": 0, "queue": target["id"]}
-    connection.execute(_queue.SQL["moved_in"], came)
+    connection.execute(_queue.SQL["moved"], came)
     _events.note(connection, target, "created", [id_ for id_, _, _ in moves], now)
     connection.to_notify.add(target["name"])

@@ -150,7 +150,7 @@ class _RedriveWalk:
                 gone.append(id_)
         if gone:
             parameters = _queue.leaving(source, gone) | {"n": -len(gone)}
-            self._connection.execute(_queue.SQL["moved_in"], parameters)
+            self._connection.execute(_queue.SQL["moved"], parameters)
             self._connection.to_notify.add(source["name"])
         if source["has_channels"]:
             changes.write(self._connection, source["id"])

@@ -276,8 +276,8 @@ def _ack_plainly(
     dropped = connection.execute(*held).rowcount
     if dropped < count:
         return _start_over(dropped)
-    same = {"n": count, "first": min(ids), "last": max(ids), "version": queue["version"]}
-    same["queue"] = queue["id"]
+    same = {"queue": queue["id"], "version": queue["version"], "n": count}
+    same |= {"first": min(ids), "last": max(ids)}
     if not connection.execute(_queue.SQL["count_done_if_same"], same).rowcount:
         raise StartOver
     connection.to_notify.add(verb.queue)

@@ -70,8 +70,8 @@ update turnabout_queue set dead_letter_id = :dead_letter_id where id = :id;
 -- Where the queue's dead messages go.
 select dead_letter_id from turnabout_queue where id = :id;
 
--- name: moved_in
--- Messages of another queue have come; less than none: they have gone to another one.
+-- name: moved
+-- Messages have come from another queue; or, with an `n` below zero, have gone to one.
 update turnabout_queue
 set sent = sent + :n, last_id = max(last_id, :last), mixed = mixed or :n > 0
 where id = :queue;
