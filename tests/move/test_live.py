@@ -20,13 +20,7 @@ pytestmark = [
     pytest.mark.real_time,
     pytest.mark.timeout(SECONDS * 20 + 300),
 ]
-AT_LEAST = {
-    "accepted": 60,
-    "redeliveries": 4,
-    "slots full": 3,
-    "in order": 15,
-    "delayed": 5,
-}
+AT_LEAST = {"accepted": 60, "redeliveries": 4, "slots full": 3, "in order": 15, "delayed": 5}
 
 
 class MovingHammer(Hammer):

@@ -106,7 +106,7 @@ ON_POSTGRES = {
     " select -id, until, rest_until, leased_at, queue_id, ids, attempts from turnabout.lease",
     "keys": TWICE.format("dedup"),
     "endings": BROKEN["endings"].replace("where status = 2", "where channel = 'c'"),
-    "order": LEASED.format("fifo"),
+    "order": LEASED.format("fifo") + ";" + LEASED.replace("-1", "-2").format("fifo"),
     "slots": LEASED.format("c"),
     "cancelled": "update turnabout.message set cancel_requested = true where channel = 'd'",
     "expiry": "update turnabout.message set expires_at = {old} where channel = 'd'",
@@ -148,6 +148,10 @@ def fill(url: str) -> None:
         line = opened.queue("line")
         line.create(fifo=True, on_exhausted="block")
         line.send_many([turnabout.message(str(n), channel="fifo") for n in range(3)])
+        runs = opened.queue("runs")
+        runs.create(fifo=True, fifo_run=2)
+        runs.send_many([turnabout.message("1"), turnabout.message("2")])
+        assert len(runs.receive(2)) == 2
         opened.queue("q-dead").redrive()
         opened.schedules.set("s", "q", "tick", every_seconds=3600)
         paced = opened.queue("paced")

@@ -160,7 +160,7 @@ from (
 ) twice;
 
 -- name: order
--- FIFO channels with more than one lease.
+-- FIFO channels with more than one lease. (One may be of a run.)
 select count(*)
 from (
     select 1
@@ -168,7 +168,7 @@ from (
         select array_agg(q.id) from turnabout.queue q where q.fifo
     )) l
     group by l.queue_id, l.channel
-    having count(*) > 1
+    having count(distinct l.lease) > 1
 ) two;
 
 -- name: slots
