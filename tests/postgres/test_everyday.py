@@ -295,11 +295,8 @@ def test_what_a_client_calls_says_how_it_is_planned():
     """Or the settings for everyday statements would plan it."""
     texts = [call.text for call in CALLS.values()]
     called = {name for text in texts for name in re.findall(r"turnabout_r\d+\.(\w+)\(", text)}
-    plain = {
-        file.name[:-4]
-        for file in sql_files("turnabout.postgres.sql", *ROOMS)
-        if "-- plans: " not in text_of(file)
-    }
+    files = sql_files("turnabout.postgres.sql", *ROOMS)
+    plain = {file.name[:-4] for file in files if "-- plans: " not in text_of(file)}
     assert called & plain == {"clock_ms"}  # reads no table
 
 

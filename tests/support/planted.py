@@ -1,7 +1,7 @@
 """Bugs planted in PostgreSQL's functions, and whether tests notice them.
 
-A bug is a text in a function, as it is installed, and what stands there instead. It is found by
-the text alone, so a function may move and be renamed; where the text is gone, that is an error.
+A bug is a text in a function, however its lines break, and what stands there instead: a function
+may move and be renamed. Where the text is gone, that is an error.
 Tests are named as `module::test` and called here, at a door of their own, with what they ask for.
 """
 
@@ -73,10 +73,11 @@ def _passes(case: Callable[[], None]) -> bool:
 
 def plant(connection: psycopg.Connection[Any], bug: Bug) -> list[str]:
     """Answers with the functions as they were."""
-    found = [text for _, text in connection.execute(_FUNCTIONS) if bug.old in text]
+    old = re.compile(r"\s*".join(map(re.escape, re.findall(r"\w+|[^\w\s]", bug.old))))
+    found = [text for _, text in connection.execute(_FUNCTIONS) if old.search(text)]
     assert found, f"no function has the text {bug.old!r}: plant the bug where it stands now"
     for text in found:
-        connection.execute(text.replace(bug.old, bug.new).encode())
+        connection.execute(old.sub(lambda _: bug.new, text).encode())
     return found
 
 

@@ -9,5 +9,5 @@ SLICE = Slice(
     postgres="turnabout.dashboard.postgres",
     routes="turnabout.dashboard.routes",
     revision=1,
-    digest="0af3a45fafc4a6a2",
+    digest="9704c122c2cc15c1",
 )

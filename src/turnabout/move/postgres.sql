@@ -104,15 +104,13 @@ select r.id from turnabout.redrive r where r.id = any (%(ids)s) limit 1;
 -- with it what has not become ready.
 select turnabout.give_places(q, array_agg(t.id), 0)
 from unnest(%(queues)s::int[], %(ids)s::bigint[]) t (queue_id, id)
-join turnabout.queue q on q.id = t.queue_id
-group by q.id;
+join turnabout.queue q on q.id = t.queue_id group by q.id;
 
 -- name: put_leases
 -- Leases, one for all messages that were leased together. Their receipts in the file have no
 -- number, so theirs are below zero (leases_of).
 insert into turnabout.lease (id, until, leased_at, queue_id, ids, attempts)
-select -nextval('turnabout.lease_number'), o.at, o.leased_at, o.queue_id, o.ids, o.attempts
-from (
+select -nextval('turnabout.lease_number'), o.at, o.leased_at, o.queue_id, o.ids, o.attempts from (
     select t.at, t.leased_at, t.queue_id, array_agg(t.id) as ids, array_agg(t.attempt) as attempts
     from unnest(
         %(queue_id)s::int[], %(id)s::bigint[], %(attempt)s::int[], %(at)s::bigint[],
@@ -132,26 +130,22 @@ delete from turnabout.wake w where w.queue_id = any (%(queues)s);
 
 -- name: missing_channels
 -- Every channel of a limited queue has a row.
-insert into turnabout.channel (queue_id, name)
-select r.queue_id, r.channel from turnabout.ready r
+insert into turnabout.channel (queue_id, name) select r.queue_id, r.channel from turnabout.ready r
 where r.queue_id = any (%(queues)s) and r.limited
 union
 select s.queue_id, s.channel from turnabout.scheduled s
-where s.queue_id = any (%(queues)s) and s.limited
-on conflict do nothing;
+where s.queue_id = any (%(queues)s) and s.limited on conflict do nothing;
 
 -- name: checksums
 -- One number for all that the messages of a queue are. The same arithmetic is in `_rows.py`.
 select m.queue_id, count(*), sum(('x' || left(md5(concat_ws('|',
     m.id, m.at, m.attempt, m.priority, m.failures, m.crashes, m.sent_at,
     md5(m.payload), md5(convert_to(m.channel, 'UTF8')))), 12))::bit(48)::bigint)::numeric
-from turnabout.message m
-where m.queue_id = any (%(queues)s) group by m.queue_id;
+from turnabout.message m where m.queue_id = any (%(queues)s) group by m.queue_id;
 
 -- name: count_places
 -- Messages by where they stand: once each, if these are as many as there are messages.
-select p.queue_id, count(distinct p.id)
-from (
+select p.queue_id, count(distinct p.id) from (
     select r.queue_id, r.id from turnabout.ready r where r.queue_id = any (%(queues)s)
     union all
     select s.queue_id, s.id from turnabout.scheduled s where s.queue_id = any (%(queues)s)

@@ -3,11 +3,7 @@
 -- name: move_table
 -- The one row of a move, while the file is closed. state: closed (PostgreSQL may not have committed
 -- yet) or moved.
-create table turnabout_move (
-  token text not null,
-  place text not null,
-  state text not null
-) strict;
+create table turnabout_move (token text not null, place text not null, state text not null) strict;
 
 -- name: begin_move
 -- The move's row.
@@ -53,11 +49,9 @@ select min(id) from turnabout_message where id in (select value from json_each(:
 
 -- name: queue
 -- All queues, each with the name of the one that its dead messages go to.
-select given.sent, queue.*, target.name as dead_letter_name
-from turnabout_queue as queue
+select given.sent, queue.*, target.name as dead_letter_name from turnabout_queue as queue
 join turnabout_given as given on given.queue_id = queue.id
-left join turnabout_queue as target on target.id = queue.dead_letter_id
-order by queue.id;
+left join turnabout_queue as target on target.id = queue.dead_letter_id order by queue.id;
 
 -- name: channel
 -- Channels with a policy of their own, with messages, or with debt.
@@ -69,8 +63,7 @@ order by queue_id, name;
 
 -- name: left
 -- What stays behind of pipelines: staged messages and watermarks.
-select
-  (select coalesce(sum(messages), 0) from turnabout_stage),
+select (select coalesce(sum(messages), 0) from turnabout_stage),
   (select count(*) from turnabout_watermark);
 
 -- name: count_message

@@ -1,9 +1,8 @@
-"""SQL files as the installer runs them: what they leave out is put in, and a text cut up into
-statements.
+"""SQL files as the installer runs them: completed, and cut up into statements.
 
 Every PL/pgSQL function takes a name that is both a column and a variable as the column. A function
-that clients call says how its statements are planned, `-- plans: pinned` or `-- plans: free`, by
-the settings below. One that only functions call is planned as its caller is.
+that clients call says behind its head how its statements are planned, `-- plans: pinned` or
+`-- plans: free`, by the settings below. One that only functions call is planned as its caller is.
 """
 
 from __future__ import annotations
@@ -35,8 +34,9 @@ set jit = off
 """
 """The planner's choice, also in a session that has the settings of everyday statements."""
 
-_PLANS = re.compile(r"^-- plans: (pinned|free)\n", re.MULTILINE)
-_FUNCTION = re.compile(r"^language (plpgsql|sql)\b(.*?)\s+as (\$\w*\$)\n", re.MULTILINE | re.DOTALL)
+_FUNCTION = re.compile(
+    r"\blanguage (plpgsql|sql)\b([^;]*?)\s+as (\$\w*\$)(?:  -- plans: (pinned|free))?\n"
+)
 _PART = re.compile(r"\{\{(\w+)((?:[^{}]|\{\w+\})*)\}\}")
 _TOKEN = re.compile(
     r"--[^\n]*"
@@ -99,16 +99,17 @@ def functions_of(file: Traversable) -> str:
 
 
 def completed(text: str) -> str:
-    """The functions in a text, with what each file leaves out."""
-    plans = _PLANS.search(text)
-    sets = "" if plans is None else {"pinned": PINNED, "free": FREE}[plans[1]]
+    """The functions in a text, with what each leaves out."""
 
     def whole(found: re.Match[str]) -> str:
-        language, rest, quote = found.groups()
+        language, rest, quote, plans = found.groups()
+        sets = {None: "", "pinned": PINNED, "free": FREE}[plans]
         conflict = "#variable_conflict use_column\n" if language == "plpgsql" else ""
         return f"language {language}{rest}\n{sets}as {quote}\n{conflict}"
 
-    return _FUNCTION.sub(whole, _PLANS.sub("", text))
+    found = _FUNCTION.sub(whole, text)
+    assert "-- plans: " not in found, found  # a mark that no function takes
+    return found
 
 
 def statements(text: str) -> list[str]:
@@ -120,9 +121,5 @@ def statements(text: str) -> list[str]:
             found.append(text[begin : token.start()])
             begin = token.end()
     found.append(text[begin:])
-    return [one.strip() for one in found if _says_something(one)]
-
-
-def _says_something(text: str) -> bool:
-    """Whether it is more than comments."""
-    return bool(re.sub(r"--[^\n]*|/\*.*?\*/", "", text, flags=re.DOTALL).strip())
+    comment = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
+    return [one.strip() for one in found if comment.sub("", one).strip()]

@@ -5,11 +5,9 @@
 with before as materialized (
     select q.id, q.timers_since, coalesce($now::bigint, turnabout.clock_ms()) as now,
         turnabout.line_walked() as walked
-    from turnabout.queue q
-    where q.name = $queue::text
+    from turnabout.queue q where q.name = $queue::text
 )
-select null
-from before b
+select null from before b
 where (
         select 1 from turnabout.lease l
         where l.queue_id = b.id and l.until <= b.now and l.until > b.timers_since limit 1
@@ -22,16 +20,12 @@ where (
     ) is null and (
         select 1 from turnabout.ready r
         where r.queue_id = b.id and r.expires_at > 0 and r.expires_at <= b.now limit 1
-    ) is null and (
-        select 1 from turnabout.wake w where w.queue_id = b.id limit 1
-    ) is null and (
+    ) is null and (select 1 from turnabout.wake w where w.queue_id = b.id limit 1) is null and (
         select 1 from turnabout.recent_change c where c.queue = $queue::text limit 1
     ) is null and coalesce((
-        select turnabout.line_walked() <= b.walked + 160
-        from ({{next_place queue = b.id}}) next
+        select turnabout.line_walked() <= b.walked + 160 from ({{next_place queue = b.id}}) next
         cross join lateral (
             {{line_from what = e.id; queue = b.id; name = next.channel; place = next}}
-            order by e.priority, e.id
-            limit 1
+            order by e.priority, e.id limit 1
         ) head
     ), true)

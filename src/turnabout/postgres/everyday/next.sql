@@ -1,8 +1,7 @@
 -- Ack one message as everyday/ack.sql does, and lease the next as everyday/receive.sql does. No
 -- row: nothing happened. A row of nulls: it is acked, and there is nothing to lease, or something
 -- special is going on.
-with {{settled_one}},
-{{facts which = q.id = (select e.queue_id from ended e); more = }},
+with {{settled_one}}, {{facts which = q.id = (select e.queue_id from ended e); more = }},
 {{take_one}},
 {{lease
     number = nextval('turnabout.lease_number');

@@ -5,8 +5,7 @@
 --
 -- A policy of a channel is seen by the channel's row, which policy_set makes at once, unless
 -- somebody else is just making it.
-with {{facts which = q.name = $queue::text; more = }},
-{{take_one}},
+with {{facts which = q.name = $queue::text; more = }}, {{take_one}},
 {{lease
     number = nextval('turnabout.lease_number');
     rows = (select a.*, array[a.id] as ids, array[a.attempt] as attempts from taken a)}}

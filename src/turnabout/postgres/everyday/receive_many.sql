@@ -3,6 +3,5 @@
 with recursive {{facts which = q.name = $queue::text; more = ,
         coalesce($channel::text, repeat(chr(1114111), 64)) collate "C" as start,
         turnabout.quantum($most::int) as quantum}},
-{{take_in_turn open = {{open}}}},
-{{lease_many}}
+{{take_in_turn open = {{open}}}}, {{lease_many}}
 select * from taken

@@ -3,9 +3,7 @@
 -- size of payloads than 1 MiB; said again, that is changed.
 create or replace function turnabout.allow(
     role_name text, kind text, queues text[] default null, max_payload_bytes int default null
-) returns void
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+) returns void language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
     if allow.kind is null or allow.kind not in ('produce', 'consume', 'operate') then
         raise exception 'a permission is one of produce, consume, operate, not %',
@@ -44,9 +42,7 @@ begin
     values (
         allow.role_name, allow.kind, allow.queues, coalesce(
             allow.max_payload_bytes, case allow.kind when 'operate' then 268435456 else 1048576 end)
-    )
-    on conflict on constraint permission_pkey do update
+    ) on conflict on constraint permission_pkey do update
     set queues = excluded.queues, max_payload_bytes = excluded.max_payload_bytes;
     perform turnabout.grant_to(allow.role_name);
-end
-$$;
+end $$;

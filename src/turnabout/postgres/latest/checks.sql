@@ -1,8 +1,7 @@
 -- What turnabout.send refuses of plain SQL: the limits of words/limits.py, with the same words.
 create or replace function turnabout.check_send(
     queue text, payload bytea, channel text, priority int, content_type text, headers jsonb
-) returns void
-language plpgsql immutable as $$
+) returns void language plpgsql immutable as $$
 begin
     if queue is null or queue !~ '^([A-Za-z0-9][A-Za-z0-9_.-]*/)?[A-Za-z0-9][A-Za-z0-9_.-]*$'
     then
@@ -32,16 +31,13 @@ begin
     elsif headers is not null then
         perform turnabout.check_headers(headers);
     end if;
-end
-$$;
+end $$;
 
 -- Headers are a JSON object of texts: 64 of them, 16 KiB together, names not empty.
 create or replace function turnabout.check_headers(headers jsonb) returns void
 language plpgsql immutable as $$
 declare
-    v_count bigint;
-    v_bytes bigint;
-    v_good boolean;
+    v_count bigint; v_bytes bigint; v_good boolean;
 begin
     if jsonb_typeof(headers) <> 'object' then
         raise exception 'headers are a JSON object of texts, not %', jsonb_typeof(headers)
@@ -59,27 +55,23 @@ begin
         raise exception 'a message has at most 64 headers of 16384 bytes together, not % of %',
             v_count, v_bytes using errcode = '22023';
     end if;
-end
-$$;
+end $$;
 
 -- Seconds from a least number to 366 days; null is allowed.
 create or replace function turnabout.check_seconds(
     what text, seconds double precision, lowest double precision
-) returns void
-language plpgsql immutable as $$
+) returns void language plpgsql immutable as $$
 begin
     if seconds not between check_seconds.lowest and 31622400 then
         raise exception '% is % to 31622400 seconds, not %', what, check_seconds.lowest, seconds
             using errcode = '22023';
     end if;
-end
-$$;
+end $$;
 
 -- Options of dedup have known values, and need a key.
 create or replace function turnabout.check_dedup(
     key text, mode text, window_seconds double precision, scope text
-) returns void
-language plpgsql immutable as $$
+) returns void language plpgsql immutable as $$
 begin
     perform turnabout.check_seconds('dedup_window_seconds', window_seconds, 0.001);
     if key is null and num_nonnulls(mode, window_seconds, scope) > 0 then
@@ -96,8 +88,7 @@ begin
         raise exception 'dedup_scope is one of queue, channel, not %', quote_literal(scope)
             using errcode = '22023';
     end if;
-end
-$$;
+end $$;
 
 -- Seconds as whole milliseconds, rounded up so that nothing comes early.
 create or replace function turnabout.whole_ms(seconds double precision) returns bigint
@@ -116,5 +107,4 @@ begin
     return 'text/plain; charset=utf-8';
 exception when invalid_text_representation or statement_too_complex then  -- the latter: too deep
     return 'text/plain; charset=utf-8';
-end
-$$;
+end $$;

@@ -3,20 +3,16 @@
 -- reading. No table of messages is among them: functions and views act with the rights of their
 -- owner.
 create or replace function turnabout.grant_to(role_name text) returns void
-language plpgsql set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
     v_kinds text[] := array(
         select p.kind from turnabout.permission p where p.role_name = grant_to.role_name
     );
     v_inbox regclass := (
-        select t.tgrelid from pg_trigger t
-        where t.tgfoid = to_regproc('turnabout.inbox_insert')
+        select t.tgrelid from pg_trigger t where t.tgfoid = to_regproc('turnabout.inbox_insert')
         limit 1
     );
-    v_schema text;
-    v_view text;
-    v_function regprocedure;
+    v_schema text; v_view text; v_function regprocedure;
 begin
     -- 1. What it had. A role that is gone has nothing left.
     if grant_to.role_name <> 'public'
@@ -25,10 +21,7 @@ begin
         delete from turnabout.permission p where p.role_name = grant_to.role_name;
         return;
     end if;
-    for v_schema in
-        select 'turnabout'
-        union all
-        select r.place from turnabout.revision r
+    for v_schema in select 'turnabout' union all select r.place from turnabout.revision r
     loop
         execute format('revoke execute on all functions in schema %I from %I', v_schema, role_name);
         execute format('revoke usage on schema %I from %I', v_schema, role_name);
@@ -46,9 +39,7 @@ begin
     end loop;
 
     -- 2. What it may.
-    if v_kinds = '{}' then
-        return;
-    end if;
+    if v_kinds = '{}' then return; end if;
     execute format('grant select on turnabout.version, turnabout.revision to %I', role_name);
     if 'produce' = any (v_kinds) or 'operate' = any (v_kinds) then
         execute format('grant insert, select on %s to %I', v_inbox, role_name);
@@ -58,21 +49,15 @@ begin
             select r.place, r.kinds from turnabout.revision r
             union all
             (
-                select 'turnabout', r.kinds from turnabout.revision r
-                where r.slice = ''
-                order by r.number desc
-                limit 1
+                select 'turnabout', r.kinds from turnabout.revision r where r.slice = ''
+                order by r.number desc limit 1
             )
         )
-        select p.oid
-        from sets s
+        select p.oid from sets s
         join pg_namespace n on n.nspname = s.place
         join pg_proc p on p.pronamespace = n.oid
-        where exists (
-            select from unnest(v_kinds) k (kind) where s.kinds->k.kind ? p.proname::text
-        )
+        where exists (select from unnest(v_kinds) k (kind) where s.kinds->k.kind ? p.proname::text)
     loop
         execute format('grant execute on function %s to %I', v_function, role_name);
     end loop;
-end
-$$;
+end $$;

@@ -4,39 +4,29 @@
 -- else, if nothing may be created there or the name is taken, in the schema turnabout. Function and
 -- view are replaced in place, so that the rights that were given on them stay.
 create or replace function turnabout.inbox_insert() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp
-as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
     if new.id is not null then
         raise exception 'the queue assigns the id of a message: leave it out'
             using errcode = '22023';
     end if;
     new.id := turnabout.send(
-        queue => new.queue,
-        payload => new.payload,
-        channel => new.channel,
-        priority => new.priority,
-        delay_seconds => new.delay_seconds,
-        headers => new.headers,
-        content_type => new.content_type,
-        ttl_seconds => new.ttl_seconds,
-        dedup_key => new.dedup_key,
-        dedup_mode => new.dedup_mode,
-        dedup_window_seconds => new.dedup_window_seconds,
-        dedup_scope => new.dedup_scope,
+        queue => new.queue, payload => new.payload, channel => new.channel,
+        priority => new.priority, delay_seconds => new.delay_seconds, headers => new.headers,
+        content_type => new.content_type, ttl_seconds => new.ttl_seconds,
+        dedup_key => new.dedup_key, dedup_mode => new.dedup_mode,
+        dedup_window_seconds => new.dedup_window_seconds, dedup_scope => new.dedup_scope,
         due_at => new.due_at
     );
     return new;
-end
-$$;
+end $$;
 
 revoke execute on function turnabout.inbox_insert() from public;
 
 do $inbox$
 declare
     v_place text := (
-        select n.nspname
-        from pg_trigger t
+        select n.nspname from pg_trigger t
         join pg_class c on c.oid = t.tgrelid
         join pg_namespace n on n.oid = c.relnamespace
         where t.tgfoid = 'turnabout.inbox_insert'::regproc
@@ -53,8 +43,7 @@ begin
     end if;
     execute format($view$
         create or replace view %I.turnabout_inbox as
-        select
-            null::bigint as id,
+        select null::bigint as id,
             null::turnabout.target as queue,
             null::text as payload,
             null::text as channel,

@@ -5,5 +5,4 @@ language plpgsql as $$
 begin
     perform turnabout.notify_waiters(
         array[notify_waiters.queue], array[3::smallint], array[null::int], array[null::text]);
-end
-$$;
+end $$;

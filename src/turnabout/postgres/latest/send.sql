@@ -11,9 +11,7 @@ create or replace function turnabout.send(
     dedup_key text default null, dedup_mode text default null,
     dedup_window_seconds double precision default null, dedup_scope text default null,
     due_at timestamptz default null
-) returns bigint
-language plpgsql
-as $$
+) returns bigint language plpgsql as $$
 declare
     v_sent record;
     v_type text := coalesce(send.content_type, 'application/octet-stream');
@@ -31,9 +29,7 @@ begin
     perform turnabout.check_dedup(
         send.dedup_key, send.dedup_mode, send.dedup_window_seconds, send.dedup_scope);
     select * into v_sent from turnabout.send(
-        queue => send.queue,
-        payloads => array[send.payload],
-        content_type => v_type,
+        queue => send.queue, payloads => array[send.payload], content_type => v_type,
         channels => array[coalesce(send.channel, '')],
         priorities => array[coalesce(send.priority, 0)::smallint],
         delays => array[turnabout.whole_ms(send.delay_seconds)],
@@ -57,8 +53,7 @@ begin
             using errcode = 'PQ429', hint = 'repeat it later, or raise max_size';
     end if;
     return v_sent.ids[1];
-end
-$$;
+end $$;
 
 create or replace function turnabout.send(
     queue turnabout.target, payload text, channel text default '', priority int default 0,
@@ -67,9 +62,7 @@ create or replace function turnabout.send(
     dedup_key text default null, dedup_mode text default null,
     dedup_window_seconds double precision default null, dedup_scope text default null,
     due_at timestamptz default null
-) returns bigint
-language sql
-as $$
+) returns bigint language sql as $$
     select turnabout.send(
         queue, convert_to(payload, 'UTF8'), channel, priority, delay_seconds, headers,
         coalesce(content_type, turnabout.text_type(payload)), ttl_seconds, dedup_key, dedup_mode,
@@ -84,12 +77,9 @@ create or replace function turnabout.send(
     dedup_key text default null, dedup_mode text default null,
     dedup_window_seconds double precision default null, dedup_scope text default null,
     due_at timestamptz default null
-) returns bigint
-language sql
-as $$
+) returns bigint language sql as $$
     select turnabout.send(
         queue, convert_to(payload::text, 'UTF8'), channel, priority, delay_seconds, headers,
-        content_type, ttl_seconds, dedup_key, dedup_mode, dedup_window_seconds, dedup_scope,
-        due_at
+        content_type, ttl_seconds, dedup_key, dedup_mode, dedup_window_seconds, dedup_scope, due_at
     )
 $$;

@@ -111,28 +111,16 @@ create domain turnabout.reason as text constraint a_reason_has_at_most_1024_char
 
 -- A channel's policy, and what a schedule sends, as whoever sets them says in JSON.
 create type turnabout.policy as (
-    max_concurrency turnabout.most,
-    rate_count turnabout.rate,
-    rate_period_ms turnabout.day_part,
-    rate_burst turnabout.rate,
-    rate_interval_us turnabout.interval_us,
-    max_size turnabout.most,
-    weight turnabout.weight,
-    paused boolean,
-    paused_until turnabout.due,
+    max_concurrency turnabout.most, rate_count turnabout.rate, rate_period_ms turnabout.day_part,
+    rate_burst turnabout.rate, rate_interval_us turnabout.interval_us, max_size turnabout.most,
+    weight turnabout.weight, paused boolean, paused_until turnabout.due,
     pause_reason turnabout.reason
 );
 
 create type turnabout.template as (
-    content_type turnabout.content_type,
-    channel turnabout.channel_name,
-    priority smallint,
-    delay_ms turnabout.delay,
-    headers turnabout.headers,
-    ttl_ms turnabout.span,
-    dedup_key turnabout.dedup_key,
-    dedup_mode turnabout.dedup_mode,
-    dedup_window_ms turnabout.span,
+    content_type turnabout.content_type, channel turnabout.channel_name, priority smallint,
+    delay_ms turnabout.delay, headers turnabout.headers, ttl_ms turnabout.span,
+    dedup_key turnabout.dedup_key, dedup_mode turnabout.dedup_mode, dedup_window_ms turnabout.span,
     dedup_scope turnabout.dedup_scope
 );
 
@@ -140,21 +128,18 @@ create table turnabout.queue (
     id int generated always as identity primary key,
     name text collate "C" not null unique,
     lease_ms bigint not null check (lease_ms between 1 and 604800000),
-    max_attempts int check (max_attempts > 0),
-    max_deliveries int check (max_deliveries > 0),
+    max_attempts int check (max_attempts > 0), max_deliveries int check (max_deliveries > 0),
     backoff_ms bigint not null check (backoff_ms between 0 and 31622400000),
     backoff_max_ms bigint not null check (backoff_max_ms between 0 and 31622400000),
     backoff_jitter_percent int not null check (backoff_jitter_percent between 0 and 100),
     delay_ms bigint not null check (delay_ms between 0 and 31622400000),
-    ttl_ms bigint check (ttl_ms between 1 and 31622400000),
-    fifo boolean not null,
+    ttl_ms bigint check (ttl_ms between 1 and 31622400000), fifo boolean not null,
     fifo_run int not null check (fifo_run between 1 and 1000),
     on_exhausted text not null default 'dead_letter'
         check (on_exhausted in ('dead_letter', 'drop', 'block', 'dead_letter_channel')),
     paused boolean not null,
     pause_reason text check (length(pause_reason) <= 1024),
-    dead_letter text collate "C",
-    max_messages int check (max_messages > 0),
+    dead_letter text collate "C", max_messages int check (max_messages > 0),
     queue_max_concurrency int check (queue_max_concurrency > 0),
     dedup_mode text not null default 'window' check (
         dedup_mode in ('window', 'sliding', 'until_started', 'until_finished', 'latest', 'rerun')
@@ -174,12 +159,10 @@ create table turnabout.queue (
     rate_count int check (rate_count between 1 and 1000000),
     rate_period_ms bigint check (rate_period_ms between 1 and 86400000),
     rate_burst int check (rate_burst between 1 and 1000000),
-    rate_interval_us bigint check (rate_interval_us > 0),
-    max_size int check (max_size > 0),
+    rate_interval_us bigint check (rate_interval_us > 0), max_size int check (max_size > 0),
     weight int check (weight between 1 and 1000),
     labels turnabout.labels,  -- as JSON; null: none
-    created_at bigint not null,
-    modified_at bigint not null,
+    created_at bigint not null, modified_at bigint not null,
     -- receive looks for what is due after this; above 0 only while dead entries are in its way
     timers_since bigint not null default 0,
     -- every channel of this queue has a row in channel, made when it is first needed
@@ -208,27 +191,20 @@ create table turnabout.message (
     at bigint,          -- due, if not when it was sent
     expires_at bigint,
     leased_at bigint,   -- when the last lease began that has ended
-    queue_id int not null,
-    attempt int not null default 0,
-    failures int not null default 0,
+    queue_id int not null, attempt int not null default 0, failures int not null default 0,
     crashes int not null default 0,
     delivered_before int,  -- attempts before it came into the queue or was retried; null: none
     priority smallint not null,
     cancel_requested boolean not null default false,  -- while leased
     channel text collate "C" not null,
     content_type text,  -- null: application/octet-stream
-    headers text,
-    payload bytea not null,
-    state bytea,
+    headers text, payload bytea not null, state bytea,
     errors text,  -- of its attempts, as JSON: [{"attempt", "at", "error"}]
-    last_error text,
-    origin text,
+    last_error text, origin text,
     note text  -- of its last worker, as JSON: {"text", "progress"}
 ) with (
-    autovacuum_vacuum_scale_factor = 0.02,
-    autovacuum_vacuum_insert_scale_factor = 0.2,
-    autovacuum_analyze_scale_factor = 0.1,
-    autovacuum_vacuum_cost_delay = 0,
+    autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_insert_scale_factor = 0.2,
+    autovacuum_analyze_scale_factor = 0.1, autovacuum_vacuum_cost_delay = 0,
     toast.autovacuum_vacuum_cost_delay = 0
 );
 
@@ -242,13 +218,8 @@ create index message_origin on turnabout.message (queue_id, id) where origin is 
 -- channel has a row in `channel`. at: not before that; only in FIFO queues. Rows with negative ids
 -- are head marks (sql/place/set_head_marks.sql), with their mark in `at`.
 create unlogged table turnabout.ready (
-    id bigint not null,
-    at bigint,
-    expires_at bigint,
-    queue_id int not null,
-    priority smallint not null,
-    limited boolean not null,
-    channel text collate "C" not null
+    id bigint not null, at bigint, expires_at bigint, queue_id int not null,
+    priority smallint not null, limited boolean not null, channel text collate "C" not null
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
 create index ready_line on turnabout.ready (queue_id, limited, channel, priority, id)
@@ -259,13 +230,9 @@ create sequence turnabout.head_mark_number;
 
 -- Messages that are due later.
 create unlogged table turnabout.scheduled (
-    id bigint not null,
-    at bigint not null,
+    id bigint not null, at bigint not null,
     since bigint not null default 0, -- when that was said, or a little before
-    expires_at bigint,
-    queue_id int not null,
-    priority smallint not null,
-    limited boolean not null,
+    expires_at bigint, queue_id int not null, priority smallint not null, limited boolean not null,
     channel text collate "C" not null
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
@@ -283,13 +250,8 @@ create sequence turnabout.lease_number;
 -- until: the first of its messages' ends. rest_until: the end of those that have none of their own
 -- (null: until).
 create unlogged table turnabout.lease (
-    id bigint primary key,
-    until bigint not null,
-    rest_until bigint,
-    leased_at bigint not null,
-    queue_id int not null,
-    ids bigint[] not null,
-    attempts int[] not null,
+    id bigint primary key, until bigint not null, rest_until bigint, leased_at bigint not null,
+    queue_id int not null, ids bigint[] not null, attempts int[] not null,
     keeps boolean not null default false,  -- acked messages go to history
     -- the queue's name, while nothing but that is kept of what is done, and no slot held
     plain_queue text collate "C"
@@ -299,17 +261,13 @@ create index lease_due on turnabout.lease (queue_id, until);
 
 -- Messages whose leases end later, or sooner, than those of the rest of their receive.
 create unlogged table turnabout.extension (
-    id bigint primary key,
-    lease bigint not null,
-    until bigint not null
+    id bigint primary key, lease bigint not null, until bigint not null
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
 -- Leased messages of limited channels, and of queues with limits of their own: a slot is a live
 -- lease.
 create unlogged table turnabout.slot (
-    id bigint not null,
-    queue_id int not null,
-    attempt int not null,
+    id bigint not null, queue_id int not null, attempt int not null,
     channel text collate "C" not null
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
@@ -318,9 +276,7 @@ create index slot_channel on turnabout.slot (queue_id, channel, id);
 -- Queues with limits of their own. Only receive locks these rows. leased: of its slots, as many as
 -- were there up to what is noted below; from which transaction on that is, says folded_to.
 create unlogged table turnabout.queue_limit (
-    queue_id int primary key,
-    leased int not null default 0,
-    folded_to bigint not null default 0,
+    queue_id int primary key, leased int not null default 0, folded_to bigint not null default 0,
     rate_tat_us bigint not null default 0,    -- when the bucket will be full
     rate_depth_us bigint not null default 0   -- of that bucket: its burst times its interval
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
@@ -328,9 +284,7 @@ create unlogged table turnabout.queue_limit (
 -- How many slots of theirs were given back; null: count them anew. Only inserted, so nobody waits
 -- for anybody; receive folds them into the row.
 create unlogged table turnabout.slot_change (
-    queue_id int not null,
-    freed int,
-    xid bigint not null default pg_current_xact_id()::text::bigint
+    queue_id int not null, freed int, xid bigint not null default pg_current_xact_id()::text::bigint
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
 create index slot_change_queue on turnabout.slot_change (queue_id, xid);
@@ -340,8 +294,7 @@ create index slot_change_queue on turnabout.slot_change (queue_id, xid);
 -- receipts that were given out after the dump have to be refused.
 create unlogged table turnabout.built (since bigint not null, xid xid, relation oid);
 create unique index built_once on turnabout.built ((true));
-insert into turnabout.built (since)
-values ((extract(epoch from clock_timestamp()) * 1000)::bigint);
+insert into turnabout.built (since) values ((extract(epoch from clock_timestamp()) * 1000)::bigint);
 update turnabout.built b set xid = b.xmin, relation = b.tableoid;
 
 create view turnabout.whole as
@@ -353,9 +306,7 @@ select b.since from turnabout.built b where b.xid = b.xmin and b.relation = b.ta
 -- queue: a crash, and transactions that were prepared before it (sql/time/place_prepared.sql).
 create table turnabout.recent_change (
     id bigint generated always as identity primary key,
-    queue_id int not null,
-    queue text collate "C" not null,
-    began text[],
+    queue_id int not null, queue text collate "C" not null, began text[],
     xid xid8 not null default pg_current_xact_id()
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
@@ -363,18 +314,9 @@ create index recent_change_queue on turnabout.recent_change (queue);
 
 -- Channels with limits, now or before. Only receive and policy changes lock these rows.
 create table turnabout.channel (
-    queue_id int not null,
-    name text collate "C" not null,
-    max_concurrency int,
-    rate_count int,
-    rate_period_ms bigint,
-    rate_burst int,
-    rate_interval_us bigint,
-    max_size int,
-    weight int,
-    paused boolean not null default false,
-    paused_until bigint,
-    pause_reason text,
+    queue_id int not null, name text collate "C" not null, max_concurrency int, rate_count int,
+    rate_period_ms bigint, rate_burst int, rate_interval_us bigint, max_size int, weight int,
+    paused boolean not null default false, paused_until bigint, pause_reason text,
     own boolean not null default false,  -- has a policy of its own
     awake boolean not null default true,
     wake_at bigint,                      -- asleep until then; null: until something wakes it
@@ -391,8 +333,7 @@ create index channel_timer on turnabout.channel (queue_id, wake_at) where wake_a
 -- Limited channels to look at again. Only inserted and deleted, so nobody waits for anybody (P13).
 create table turnabout.wake (
     id bigint generated always as identity primary key,
-    queue_id int not null,
-    channel text collate "C" not null,
+    queue_id int not null, channel text collate "C" not null,
     policy jsonb  -- null: look again; else the channel's policy as it is from now on
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
@@ -402,11 +343,8 @@ create index wake_policy on turnabout.wake (queue_id, channel) where policy is n
 -- Dedup entries. Made and changed only under the advisory lock of their key. scope: '' for the
 -- queue, '/' and the name for a channel. until_ms is null where the message's life decides.
 create table turnabout.dedup (
-    queue_id int not null,
-    scope text collate "C" not null,
-    key text collate "C" not null,
-    message_id bigint not null,
-    until_ms bigint,
+    queue_id int not null, scope text collate "C" not null, key text collate "C" not null,
+    message_id bigint not null, until_ms bigint,
     primary key (queue_id, scope, key)
 ) with (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
 

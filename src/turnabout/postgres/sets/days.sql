@@ -4,5 +4,4 @@ begin
     for i in 0 .. 2 loop
         perform turnabout.maintain_days(turnabout.clock_ms());
     end loop;
-end
-$$;
+end $$;

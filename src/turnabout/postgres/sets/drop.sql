@@ -10,5 +10,4 @@ begin
     loop
         execute format('drop function %s', old);
     end loop;
-end
-$$;
+end $$;

@@ -13,5 +13,4 @@ begin
                 'alter function %s security definer set search_path = pg_catalog, pg_temp', f.name);
         end if;
     end loop;
-end
-$$;
+end $$;

@@ -9,8 +9,7 @@ where instr(name, '/') > 0 and not exists (
 
 -- name: tenants
 -- Dead letters and schedules that lead from one namespace to another.
-select
-  (
+select (
     select count(*) from turnabout_queue as queue
     join turnabout_queue as other on other.name = queue.dead_letter
     where substr(queue.name, 1, max(instr(queue.name, '/'), 1) - 1)

@@ -4,64 +4,38 @@
 -- The latest time that the file has seen, in one row: no process goes on from an earlier one. And
 -- how many ids of messages queues have taken, a block at a time.
 create table turnabout_clock (
-  id integer primary key,
-  latest_ms integer not null,
-  ids_taken integer not null default 0
+  id integer primary key, latest_ms integer not null, ids_taken integer not null default 0
 ) strict;
 insert into turnabout_clock (id, latest_ms) values (1, 0);
 
 -- A queue: settings, default policy, and counts of what was sent and how it ended.
 create table turnabout_queue (
   id integer primary key autoincrement,
-  name text not null unique,
-  created_at integer not null,
+  name text not null unique, created_at integer not null,
   modified_at integer not null,  -- the last change of its settings
-  lease_ms integer not null,
-  max_attempts integer,
-  max_deliveries integer,
-  backoff_ms integer not null,
-  backoff_max_ms integer not null,
-  backoff_jitter_percent integer not null,
-  delay_ms integer not null,
-  fifo integer not null,
-  fifo_run integer not null,
-  paused integer not null,
-  pause_reason text,
+  lease_ms integer not null, max_attempts integer, max_deliveries integer,
+  backoff_ms integer not null, backoff_max_ms integer not null,
+  backoff_jitter_percent integer not null, delay_ms integer not null, fifo integer not null,
+  fifo_run integer not null, paused integer not null, pause_reason text,
   on_exhausted text not null default 'dead_letter',
   dead_letter text,          -- as the settings say; null: the default
   dead_letter_id integer,    -- where dead messages really go; null: nowhere
-  ttl_ms integer,
-  max_messages integer,
-  queue_max_concurrency integer,
-  dedup_mode text not null default 'window',
-  dedup_window_ms integer not null default 300000,
-  dedup_scope text not null default 'queue',
-  history_ms integer not null,
-  history_failed_ms integer,
-  history_payload integer not null default 0,
-  events text not null default 'off',
-  queue_rate_count integer,
-  queue_rate_period_ms integer,
-  queue_rate_burst integer,
-  queue_rate_interval_us integer,
-  max_concurrency integer,
-  rate_count integer,
-  rate_period_ms integer,
-  rate_burst integer,
-  rate_interval_us integer,
-  max_size integer,
+  ttl_ms integer, max_messages integer, queue_max_concurrency integer,
+  dedup_mode text not null default 'window', dedup_window_ms integer not null default 300000,
+  dedup_scope text not null default 'queue', history_ms integer not null, history_failed_ms integer,
+  history_payload integer not null default 0, events text not null default 'off',
+  queue_rate_count integer, queue_rate_period_ms integer, queue_rate_burst integer,
+  queue_rate_interval_us integer, max_concurrency integer, rate_count integer,
+  rate_period_ms integer, rate_burst integer, rate_interval_us integer, max_size integer,
   weight integer,
   labels text,  -- as JSON; null: none
   -- Its block of ids: where it begins and ends, and up to where messages may have ended or moved.
   -- sent: what was sent before that block.
-  ids_after integer not null default 0,
-  ids_until integer not null default 0,
+  ids_after integer not null default 0, ids_until integer not null default 0,
   last_id integer not null default 0,
   -- Whether messages of other queues came here: by their ids, it does not show who was sent first.
-  mixed integer not null default 0,
-  sent integer not null default 0,
-  done integer not null default 0,
-  dead integer not null default 0,
+  mixed integer not null default 0, sent integer not null default 0,
+  done integer not null default 0, dead integer not null default 0,
   cancelled integer not null default 0,  -- the expired ones among them
   expired integer not null default 0,
   -- Another number after each change of settings, so that they need not be read each time. A random
@@ -70,8 +44,7 @@ create table turnabout_queue (
   -- Up to where the sweep has removed the history of done messages; others may stay for longer.
   swept integer not null default 0,
   -- Of a queue with limits of its own: its live leases, and its bucket, as a channel's.
-  queue_leased integer not null default 0,
-  queue_tat_us integer not null default 0
+  queue_leased integer not null default 0, queue_tat_us integer not null default 0
 ) strict;
 
 create index turnabout_queue_by_dead_letter on turnabout_queue (dead_letter_id)
@@ -98,29 +71,16 @@ end;
 -- due, when a lease runs out, when a held message of a FIFO queue may go; else 0. limited: it
 -- belongs to a channel with a row. The payload comes last, so that no other column is read past it.
 create table turnabout_message (
-  id integer primary key,
-  queue_id integer not null,
-  status integer not null,
-  limited integer not null,
-  at integer not null,
-  attempt integer not null default 0,
+  id integer primary key, queue_id integer not null, status integer not null,
+  limited integer not null, at integer not null, attempt integer not null default 0,
   delivered_before integer,  -- of these, before it came into the queue or was retried; null: none
-  channel text not null,
-  priority integer not null,
-  failures integer not null default 0,
-  crashes integer not null default 0,
-  sent_at integer not null,
-  leased_at integer,
-  expires_at integer,
-  cancel_requested integer not null default 0,
+  channel text not null, priority integer not null, failures integer not null default 0,
+  crashes integer not null default 0, sent_at integer not null, leased_at integer,
+  expires_at integer, cancel_requested integer not null default 0,
   errors text,  -- of its attempts, as JSON: [{"attempt", "at", "error"}]
-  last_error text,
-  origin text,
+  last_error text, origin text,
   note text,  -- of its last worker, as JSON: {"text", "progress"}
-  state blob,
-  headers text,
-  content_type text not null,
-  payload blob not null
+  state blob, headers text, content_type text not null, payload blob not null
 ) strict;
 
 -- What a queue has given: its last id, and how many messages. A send writes to no row but its
@@ -128,8 +88,7 @@ create table turnabout_message (
 -- there, or `last_id`, which every verb that takes messages away keeps up to date where it counts
 -- them. So no id is used twice, and a stale receipt stays stale.
 create view turnabout_given (queue_id, version, ids_until, last_id, sent) as
-select id, version, ids_until, last, sent + last - ids_after
-from (
+select id, version, ids_until, last, sent + last - ids_after from (
   select *, max(last_id, ifnull((
     select id from turnabout_message where id <= ids_until order by id desc limit 1
   ), 0)) as last
@@ -163,8 +122,7 @@ create view turnabout_place (queue_id, id) as
 select queue_id, id from turnabout_message indexed by turnabout_message_ready
 where status = 0 and limited = 0
 union all
-select queue_id, id from turnabout_message indexed by turnabout_message_limited
-where limited = 1
+select queue_id, id from turnabout_message indexed by turnabout_message_limited where limited = 1
 union all
 select queue_id, id from turnabout_message indexed by turnabout_message_timer
 where at > 0 and limited = 0;
@@ -174,25 +132,15 @@ where at > 0 and limited = 0;
 create table turnabout_inbox (
   queue text not null,
   payload any not null check (typeof(payload) = 'text' or typeof(payload) = 'blob'),
-  channel text,
-  priority integer,
-  delay_seconds real,
-  headers text,
-  content_type text,
-  ttl_seconds real,
-  dedup_key text,
-  dedup_mode text,
-  dedup_window_seconds real,
-  dedup_scope text,
+  channel text, priority integer, delay_seconds real, headers text, content_type text,
+  ttl_seconds real, dedup_key text, dedup_mode text, dedup_window_seconds real, dedup_scope text,
   due_at integer,
   created_at any  -- as in SMQ's inserts: a message has the time of its send
 ) strict;
 
 -- Rows of it that could not be sent, as they were, until a person deletes them.
 create table turnabout_inbox_refused (
-  id integer primary key,
-  refused_at integer not null,
-  reason text not null,
+  id integer primary key, refused_at integer not null, reason text not null,
   queue text not null, payload any not null, channel text, priority integer, delay_seconds real,
   headers text, content_type text, ttl_seconds real, dedup_key text, dedup_mode text,
   dedup_window_seconds real, dedup_scope text, due_at integer, created_at any
@@ -201,18 +149,9 @@ create table turnabout_inbox_refused (
 -- A limited channel: its own policy (null: the queue's default holds), its counts, its bucket.
 -- wake_at: 0 awake; later: asleep until then; null: asleep until something happens to it.
 create table turnabout_channel (
-  queue_id integer not null,
-  name text not null,
-  max_concurrency integer,
-  rate_count integer,
-  rate_period_ms integer,
-  rate_burst integer,
-  rate_interval_us integer,
-  max_size integer,
-  weight integer,
-  paused integer not null default 0,
-  paused_until integer,
-  pause_reason text,
+  queue_id integer not null, name text not null, max_concurrency integer, rate_count integer,
+  rate_period_ms integer, rate_burst integer, rate_interval_us integer, max_size integer,
+  weight integer, paused integer not null default 0, paused_until integer, pause_reason text,
   size integer not null default 0,      -- unfinished messages
   leased integer not null default 0,    -- of these, leased
   tat_us integer not null default 0,    -- theoretical arrival time of the next delivery
@@ -233,26 +172,13 @@ create index turnabout_channel_idle on turnabout_channel (queue_id, tat_us)
 -- A finished message. seq is its place in the order of finishing within the queue. An id can be
 -- here twice: dead in one queue, later done in its dead-letter queue.
 create table turnabout_history (
-  queue_id integer not null,
-  seq integer not null,
-  id integer not null,
-  channel text not null,
+  queue_id integer not null, seq integer not null, id integer not null, channel text not null,
   -- (`in (…)` builds a set for each row, and doubles the time of an insert.)
   outcome text not null
     check (outcome = 'done' or outcome = 'dead' or outcome = 'cancelled' or outcome = 'expired'),
-  attempt integer not null,
-  failures integer not null,
-  crashes integer not null,
-  sent_at integer not null,
-  leased_at integer,
-  finished_at integer not null,
-  error text,
-  result blob,
-  result_type text,
-  payload blob,
-  content_type text,
-  headers text,
-  note text,
+  attempt integer not null, failures integer not null, crashes integer not null,
+  sent_at integer not null, leased_at integer, finished_at integer not null, error text,
+  result blob, result_type text, payload blob, content_type text, headers text, note text,
   primary key (queue_id, seq)
 ) strict, without rowid;
 
@@ -265,18 +191,12 @@ create index turnabout_history_failed on turnabout_history (queue_id, finished_a
 
 -- Up to where something was removed from the history of a queue, so that a reader of the log is
 -- told what it missed. A row outlives its queue.
-create table turnabout_log_floor (
-  queue_id integer primary key,
-  seq integer not null
-) strict;
+create table turnabout_log_floor (queue_id integer primary key, seq integer not null) strict;
 
 -- Dedup entries. scope: '' for the queue, '/' and the name for a channel. until_ms is null where
 -- the life of the message decides.
 create table turnabout_dedup (
-  queue_id integer not null,
-  scope text not null,
-  key text not null,
-  message_id integer not null,
+  queue_id integer not null, scope text not null, key text not null, message_id integer not null,
   until_ms integer,
   primary key (queue_id, scope, key)
 ) strict, without rowid;
@@ -286,14 +206,8 @@ create index turnabout_dedup_sweep on turnabout_dedup (queue_id, until_ms, messa
 -- Events, of queues that want all of them; only inserted, swept after a day.
 create table turnabout_event (
   seq integer primary key autoincrement,  -- no number is used twice: a cursor must stay behind
-  queue_id integer not null,
-  at integer not null,
-  message_id integer not null,
-  due_at integer,
-  attempt integer not null,
-  kind text not null,
-  channel text not null,
-  note text
+  queue_id integer not null, at integer not null, message_id integer not null, due_at integer,
+  attempt integer not null, kind text not null, channel text not null, note text
 ) strict;
 
 create index turnabout_event_order on turnabout_event (queue_id);
@@ -301,23 +215,12 @@ create index turnabout_event_order on turnabout_event (queue_id);
 -- Redrives, running and ended. last_id: the last message looked at.
 create table turnabout_redrive (
   id integer primary key autoincrement,
-  queue_id integer not null,
-  queue text not null,
-  target text,
-  channel text,
-  died_from integer,
-  died_until integer,
-  error text,
+  queue_id integer not null, queue text not null, target text, channel text, died_from integer,
+  died_until integer, error text,
   ids text,                   -- JSON; null: all
-  started_by text,
-  per_second integer,
-  max_redrives integer not null,
-  state text not null,
-  moved integer not null default 0,
-  skipped integer not null default 0,
-  last_id integer not null default 0,
-  created_at integer not null,
-  finished_at integer,
+  started_by text, per_second integer, max_redrives integer not null, state text not null,
+  moved integer not null default 0, skipped integer not null default 0,
+  last_id integer not null default 0, created_at integer not null, finished_at integer,
   next_at integer             -- before that, its rate allows no other step
 ) strict;
 
@@ -328,25 +231,11 @@ create index turnabout_redrive_namespace
 
 -- Schedules. template: the message to send, without its payload.
 create table turnabout_schedule (
-  name text primary key,
-  queue text not null,
-  template text not null,
-  cron text,
-  zone text not null,
-  every_ms integer,
-  anchor integer not null,
-  at integer,
-  missed text not null,
-  overlap text not null,
-  gap text not null,
-  fold text not null,
-  paused integer not null,
-  next_at integer,
-  last_at integer,
-  last_id integer,
-  sent integer not null default 0,
-  refused integer not null default 0,
-  payload blob not null
+  name text primary key, queue text not null, template text not null, cron text, zone text not null,
+  every_ms integer, anchor integer not null, at integer, missed text not null,
+  overlap text not null, gap text not null, fold text not null, paused integer not null,
+  next_at integer, last_at integer, last_id integer, sent integer not null default 0,
+  refused integer not null default 0, payload blob not null
 ) strict;
 
 create index turnabout_schedule_due on turnabout_schedule (next_at) where next_at is not null;
@@ -355,10 +244,7 @@ create index turnabout_schedule_namespace
 
 -- What workers say of themselves, as JSON, for those who look. A queue is known by its name.
 create table turnabout_worker (
-  queue text not null,
-  worker text not null,
-  seen_at integer not null,
-  state text not null,
+  queue text not null, worker text not null, seen_at integer not null, state text not null,
   primary key (queue, worker)
 ) strict, without rowid;
 

@@ -7,8 +7,7 @@ delete from turnabout_history where queue_id = :queue and seq in (  -- only: all
   select seq from turnabout_history
   where queue_id = :queue
     and outcome = 'done'  -- only: last_done, done
-  order by seq
-  limit :most
+  order by seq limit :most
 );
 
 -- name: last_failed, failed
@@ -16,7 +15,5 @@ delete from turnabout_history where queue_id = :queue and seq in (  -- only: all
 select max(seq) from (  -- only: last_failed
 delete from turnabout_history where queue_id = :queue and seq in (  -- only: failed
   select seq from turnabout_history indexed by turnabout_history_failed
-  where queue_id = :queue and outcome <> 'done'
-  order by finished_at, seq
-  limit :most
+  where queue_id = :queue and outcome <> 'done' order by finished_at, seq limit :most
 );

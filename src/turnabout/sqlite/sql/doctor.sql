@@ -2,14 +2,12 @@
 
 -- name: queues
 -- The counts of each queue, against its messages.
-select
-  queue.name, paused, given.sent, done + dead + cancelled as finished,
+select queue.name, paused, given.sent, done + dead + cancelled as finished,
   (select count(*) from turnabout_message where queue_id = queue.id) as live,
   (select count(*) from turnabout_message
    where queue_id = queue.id and status = 2 and at < :overdue) as overdue,
   (select min(sent_at) from turnabout_message where queue_id = queue.id and status = 0) as oldest
-from turnabout_queue as queue
-join turnabout_given as given on given.queue_id = queue.id
+from turnabout_queue as queue join turnabout_given as given on given.queue_id = queue.id
 order by queue.name;
 
 -- name: no queue
@@ -53,15 +51,13 @@ select (
 -- name: endings
 -- Messages that have ended, and are here. (No redrive takes another ending than `dead` back.)
 select count(*) from turnabout_message as message
-join turnabout_history as history
-  on history.id = message.id and history.queue_id = message.queue_id
+join turnabout_history as history on history.id = message.id and history.queue_id = message.queue_id
 where history.outcome <> 'dead';
 
 -- name: one ending
 -- Messages of the last hour that ended twice in one queue.
 select count(*) from (
-  select 1 from turnabout_history
-  where finished_at > :now - 3600000 and outcome <> 'dead'
+  select 1 from turnabout_history where finished_at > :now - 3600000 and outcome <> 'dead'
   group by queue_id, id having count(*) > 1
 );
 
@@ -96,8 +92,7 @@ select count(*) from (
 -- Channels that handed out more since one period than their rate allows, as far as it is leased or
 -- done: a lower bound.
 select count(*) from (
-  select 1
-  from (
+  select 1 from (
     select queue_id, channel, leased_at from turnabout_message where status = 2 and limited
     union all
     select queue_id, channel, leased_at from turnabout_history
@@ -106,8 +101,7 @@ select count(*) from (
   join turnabout_queue as queue on queue.id = delivered.queue_id
   join turnabout_channel as channel
     on channel.queue_id = delivered.queue_id and channel.name = delivered.channel
-  where coalesce(channel.rate_count, queue.rate_count) is not null
-    and delivered.leased_at
+  where coalesce(channel.rate_count, queue.rate_count) is not null and delivered.leased_at
       > :now - iif(channel.rate_count is null, queue.rate_period_ms, channel.rate_period_ms)
   group by delivered.queue_id, delivered.channel
   having count(*) > iif(
@@ -117,13 +111,11 @@ select count(*) from (
 
 -- name: bounds
 -- Queues and channels that hold more than they may.
-select
-  (
+select (
     select count(*) from (
       select 1 from turnabout_message as message
       join turnabout_queue as queue on queue.id = message.queue_id
-      where queue.max_messages is not null
-      group by queue.id having count(*) > queue.max_messages
+      where queue.max_messages is not null group by queue.id having count(*) > queue.max_messages
     )
   ) + (
     select count(*) from (
@@ -131,8 +123,7 @@ select
       join turnabout_queue as queue on queue.id = message.queue_id
       join turnabout_channel as channel
         on channel.queue_id = message.queue_id and channel.name = message.channel
-      where coalesce(channel.max_size, queue.max_size) is not null
-      group by queue.id, channel.name
+      where coalesce(channel.max_size, queue.max_size) is not null group by queue.id, channel.name
       having count(*) > coalesce(channel.max_size, queue.max_size)
     )
   );
@@ -143,8 +134,7 @@ select count(*) from (select 1 from turnabout_message group by id having count(*
 
 -- name: charges
 -- Messages that were charged more often than they were delivered.
-select
-  (select count(*) from turnabout_message where failures + crashes > attempt - (status = 2))
+select (select count(*) from turnabout_message where failures + crashes > attempt - (status = 2))
   + (select count(*) from turnabout_history
      where finished_at > :now - 3600000 and failures + crashes > attempt);
 
@@ -152,23 +142,18 @@ select
 -- Messages that are ready before they are due; messages delivered before they were due, by the
 -- events of the last hour (a receive reads the clock before it finds messages sent meanwhile);
 -- schedules that have fired in the future.
-select
-  (
+select (
     select count(*) from turnabout_message as message
     join turnabout_queue as queue on queue.id = message.queue_id
     where message.status = 0 and message.at > :now + 60000 and not queue.fifo
   ) + (
     select count(*) from (
-      select kind, at,
-        lag(kind) over told as before, lag(due_at) over told as due_at
-      from turnabout_event
-      where at > :now - 3600000
+      select kind, at, lag(kind) over told as before, lag(due_at) over told as due_at
+      from turnabout_event where at > :now - 3600000
       window told as (partition by queue_id, message_id order by seq)
     )
     where kind = 'leased' and before in ('created', 'deferred', 'failed') and due_at > at + 1000
-  ) + (
-    select count(*) from turnabout_schedule where last_at > :now + 60000
-  );
+  ) + (select count(*) from turnabout_schedule where last_at > :now + 60000);
 
 -- name: keys
 -- Dedup keys that stand for two messages.
@@ -213,8 +198,7 @@ select count(*) from turnabout_queue as queue
 where exists (
   select 1 from turnabout_history
   where queue_id = queue.id
-    and finished_at
-      < :now - 86400000 - max(queue.history_ms, coalesce(queue.history_failed_ms, 0))
+    and finished_at < :now - 86400000 - max(queue.history_ms, coalesce(queue.history_failed_ms, 0))
 );
 
 -- name: events

@@ -10,8 +10,7 @@ where id in (select value from json_each(:ids)) and queue_id = :queue;
 -- latest one counts.
 select history.id, outcome, finished_at, attempt, failures, crashes, error, result, result_type,
   note
-from json_each(:ids) as asked
-cross join turnabout_history as history
+from json_each(:ids) as asked cross join turnabout_history as history
   on history.queue_id = :queue and history.seq = (
     select max(seq) from turnabout_history indexed by turnabout_history_id
     where id = asked.value and queue_id = :queue

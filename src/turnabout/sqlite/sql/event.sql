@@ -7,5 +7,4 @@ insert into turnabout_event (queue_id, at, message_id, due_at, attempt, kind, ch
 select message.queue_id, :now, message.id,
   iif(:due and message.at < :never, max(message.at, :now), null),
   message.attempt, :kind, message.channel, message.note
-from json_each(:ids) as noted
-cross join turnabout_message as message on message.id = noted.value;
+from json_each(:ids) as noted cross join turnabout_message as message on message.id = noted.value;

@@ -4,8 +4,7 @@
 -- Waiting messages whose time is over, the first ones first.
 select id, channel from turnabout_message indexed by turnabout_message_expiry
 where queue_id = :queue and expires_at is not null and expires_at <= :now and status < 2
-order by expires_at
-limit :most;
+order by expires_at limit :most;
 
 -- name: any
 -- Whether there is one.

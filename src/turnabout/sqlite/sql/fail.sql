@@ -2,6 +2,5 @@
 
 -- name: put_back
 -- The message waits until `at`, charged with a failure.
-update turnabout_message
-set status = ?, at = ?, failures = failures + 1, errors = ?, last_error = ?
+update turnabout_message set status = ?, at = ?, failures = failures + 1, errors = ?, last_error = ?
 where id = ?;

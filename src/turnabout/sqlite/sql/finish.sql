@@ -47,8 +47,7 @@ insert into turnabout_history (
   finished_at, error, note
 )
 select queue_id, ?, id, channel, 'dead', attempt, ?, ?, sent_at, leased_at, ?, ?, note
-from turnabout_message
-where id = ?;
+from turnabout_message where id = ?;
 
 -- name: block
 -- A message of a FIFO queue that has no attempts left: it waits at the head until a person comes.
@@ -58,16 +57,13 @@ where id = ?;
 
 -- name: waiting
 -- Waiting messages of a channel: behind one that dies, or before the channel is deleted.
-select id, channel, failures, crashes, errors, last_error, origin
-from turnabout_message
+select id, channel, failures, crashes, errors, last_error, origin from turnabout_message
 where queue_id = :queue and status = 0 and limited = 0 and channel = :channel
 union all
-select id, channel, failures, crashes, errors, last_error, origin
-from turnabout_message
+select id, channel, failures, crashes, errors, last_error, origin from turnabout_message
 where queue_id = :queue and status = 0 and limited = 1 and channel = :channel
 union all
-select id, channel, failures, crashes, errors, last_error, origin
-from turnabout_message
+select id, channel, failures, crashes, errors, last_error, origin from turnabout_message
 where queue_id = :queue and status = 1 and channel = :channel;
 
 -- name: move

@@ -7,10 +7,8 @@ select * from turnabout_history
 where queue_id = :queue
   and seq < :before_seq  -- only: all
   and outcome <> 'done' and (finished_at, seq) < (:before_at, :before_seq)  -- only: failed
-  and (:outcome is null or outcome = :outcome)
-  and (:channel is null or channel = :channel)
-  and (:error is null or instr(error, :error) > 0)
-  and (:from is null or finished_at >= :from)
+  and (:outcome is null or outcome = :outcome) and (:channel is null or channel = :channel)
+  and (:error is null or instr(error, :error) > 0) and (:from is null or finished_at >= :from)
   and (:until is null or finished_at < :until)
 order by seq desc  -- only: all
 order by finished_at desc, seq desc  -- only: failed

@@ -16,9 +16,7 @@ select rowid, queue, payload, coalesce(channel, '') as channel, coalesce(priorit
     when json_type(payload) in ('object', 'array') then 'application/json'
     else 'text/plain; charset=utf-8'
   end) as content_type
-from turnabout_inbox
-order by rowid
-limit :most;
+from turnabout_inbox order by rowid limit :most;
 
 -- name: refuse
 -- A row that cannot be sent, as it is.

@@ -3,10 +3,8 @@
 -- name: leases_ahead
 -- Whether a lease, of those that end last, was made later than now: the clock was set back.
 select max(leased_at) > :latest from (
-  select leased_at from turnabout_message
-  where queue_id = :queue and status = 2 and at > 0
-  order by at desc
-  limit 100
+  select leased_at from turnabout_message where queue_id = :queue and status = 2 and at > 0
+  order by at desc limit 100
 );
 
 -- name: leases_back
@@ -18,16 +16,13 @@ where queue_id = :queue and status = 2 and at > 0 and leased_at > :latest;
 -- Channels that sleep since their bucket owes more than it holds, for the same reason.
 update turnabout_channel set tat_us = :now * 1000 + depth_us, wake_at = 0
 where queue_id = :queue and tat_us > :latest * 1000 + depth_us and name in (
-  select name from turnabout_channel
-  where queue_id = :queue and wake_at > 0 and wake_at > :latest
-  order by wake_at desc
-  limit 100
+  select name from turnabout_channel where queue_id = :queue and wake_at > 0 and wake_at > :latest
+  order by wake_at desc limit 100
 );
 
 -- name: debt_back
 -- A queue's own bucket, in the same way.
-update turnabout_queue
-set queue_tat_us = :now * 1000 + queue_rate_burst * queue_rate_interval_us
+update turnabout_queue set queue_tat_us = :now * 1000 + queue_rate_burst * queue_rate_interval_us
 where id = :queue and queue_tat_us > :latest * 1000 + queue_rate_burst * queue_rate_interval_us;
 
 -- name: delays_back
@@ -37,9 +32,7 @@ set at = :now + at - max(sent_at, coalesce(leased_at, 0)), sent_at = min(sent_at
   leased_at = min(leased_at, :now)
 where max(sent_at, coalesce(leased_at, 0)) > :latest and id in (
   select id from turnabout_message
-  where queue_id = :queue and status = :waits and at > 0 and at > :latest
-  order by at desc
-  limit 100
+  where queue_id = :queue and status = :waits and at > 0 and at > :latest order by at desc limit 100
 );
 
 -- name: heads_back
@@ -55,12 +48,9 @@ select coalesce(
   (
     select seq - 1 from (
       select seq, outcome, finished_at from turnabout_history
-      where queue_id = :queue and seq > :swept
-      order by seq
-      limit :most
+      where queue_id = :queue and seq > :swept order by seq limit :most
     )
-    where outcome = 'done' and finished_at >= :before
-    limit 1
+    where outcome = 'done' and finished_at >= :before limit 1
   ),
   (
     select max(seq) from (
@@ -74,8 +64,7 @@ select coalesce(
 -- The place of the last of them. (Beyond it the sweep may have passed by rows of others.)
 select (
   select seq from turnabout_history
-  where queue_id = :queue and seq > :swept and seq <= :upto and outcome = 'done'
-  order by seq desc
+  where queue_id = :queue and seq > :swept and seq <= :upto and outcome = 'done' order by seq desc
   limit 1
 );
 
@@ -100,8 +89,7 @@ select exists (
 select max(seq) from (  -- only: last_failed
 delete from turnabout_history where queue_id = :queue and seq in (  -- only: sweep_failed
   select seq from turnabout_history indexed by turnabout_history_failed
-  where queue_id = :queue and outcome <> 'done' and finished_at < :before
-  order by finished_at, seq
+  where queue_id = :queue and outcome <> 'done' and finished_at < :before order by finished_at, seq
   limit :most
 );
 
@@ -118,8 +106,7 @@ delete from turnabout_event where queue_id = :queue and seq <= :upto;
 -- name: any_dedup
 -- Whether a window of a dedup entry is over, and the lowest and highest message that entries
 -- without a window point at.
-select
-  exists (select 1 from turnabout_dedup where queue_id = :queue and until_ms <= :now) as over,
+select exists (select 1 from turnabout_dedup where queue_id = :queue and until_ms <= :now) as over,
   (select min(message_id) from turnabout_dedup
     where queue_id = :queue and until_ms is null) as least,
   (select max(message_id) from turnabout_dedup
@@ -133,9 +120,7 @@ select scope, key, exists (
 ) as is_there
 from (
   select scope, key, message_id from turnabout_dedup indexed by turnabout_dedup_sweep
-  where queue_id = :queue and until_ms <= :now
-  order by until_ms
-  limit :most
+  where queue_id = :queue and until_ms <= :now order by until_ms limit :most
 ) as entry;
 
 -- name: without_window
@@ -146,8 +131,7 @@ update turnabout_dedup set until_ms = null where queue_id = ? and scope = ? and 
 -- Of the next dedup entries from a message on: those whose message has ended, or went elsewhere.
 select scope, key from (
   select scope, key, message_id from turnabout_dedup indexed by turnabout_dedup_sweep
-  where queue_id = :queue and until_ms is null and message_id >= :first
-  order by message_id
+  where queue_id = :queue and until_ms is null and message_id >= :first order by message_id
   limit :most
 ) as entry
 where not exists (
@@ -169,8 +153,7 @@ select name from turnabout_channel indexed by turnabout_channel_idle
 where queue_id = :queue and tat_us <= :now_us and size = 0 and paused = 0
   and max_concurrency is null and rate_count is null and max_size is null and weight is null
   and pause_reason is null and paused_until is null
-order by tat_us
-limit :most;
+order by tat_us limit :most;
 
 -- name: drop
 -- Their rows.

@@ -13,8 +13,7 @@ where queue_id = :queue
   and (:channel is null or channel = :channel)
   and (:state is null or :state =
        case when status = 2 then 'leased' when at > :now then 'scheduled' else 'ready' end)
-order by id
-limit :most;
+order by id limit :most;
 
 -- name: leased, scheduled
 -- Leased messages, where they are few, and messages whose time is to come: found by their timers
@@ -24,5 +23,4 @@ where queue_id = :queue and at > 0 and id > :after
   and status = 2  -- only: leased
   and status in (0, 1) and at > :now  -- only: scheduled
   and (:channel is null or channel = :channel)
-order by id
-limit :most;
+order by id limit :most;

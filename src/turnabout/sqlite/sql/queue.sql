@@ -3,12 +3,10 @@
 -- name: counts
 -- The columns of a queue's row that change all the time, the version of the others, and whether any
 -- of its channels is limited. In the order of `_COUNTS`.
-select id, version,
-  (select sent from turnabout_given where queue_id = queue.id) as sent,
+select id, version, (select sent from turnabout_given where queue_id = queue.id) as sent,
   ids_until, mixed, done, dead, cancelled, expired, swept,
   exists (select 1 from turnabout_channel where queue_id = queue.id) as has_channels
-from turnabout_queue as queue
-where name = :name;
+from turnabout_queue as queue where name = :name;
 
 -- name: find
 -- The queue's row.
@@ -33,8 +31,7 @@ insert into turnabout_queue (
   queue_rate_count, queue_rate_period_ms, queue_rate_burst, queue_rate_interval_us,
   max_concurrency, rate_count, rate_period_ms, rate_burst, rate_interval_us, max_size, weight,
   labels
-)
-values (
+) values (
   :name, :created_at, :created_at, random(),
   :lease_ms, :max_attempts, :max_deliveries, :backoff_ms, :backoff_max_ms, :backoff_jitter_percent,
   :delay_ms, :fifo, :fifo_run,
@@ -72,8 +69,7 @@ select dead_letter_id from turnabout_queue where id = :id;
 
 -- name: moved
 -- Messages have come from another queue; or, with an `n` below zero, have gone to one.
-update turnabout_queue
-set sent = sent + :n, last_id = max(last_id, :last), mixed = mixed or :n > 0
+update turnabout_queue set sent = sent + :n, last_id = max(last_id, :last), mixed = mixed or :n > 0
 where id = :queue;
 
 -- name: last_id, last_id_if_plain

@@ -6,8 +6,7 @@ select name from turnabout_queue where dead_letter_id = :queue and id <> :queue 
 
 -- name: messages
 -- Its messages.
-delete from turnabout_message
-where id in (select id from turnabout_place where queue_id = :queue);
+delete from turnabout_message where id in (select id from turnabout_place where queue_id = :queue);
 
 -- name: last
 -- The place of the last row of its history.

@@ -7,17 +7,14 @@ with recursive there (id) as (
   union all
   select nullif(min(
     coalesce((select queue_id from turnabout_message indexed by turnabout_message_timer
-              where at > 0 and queue_id > there.id
-              order by queue_id limit 1), :none),
+              where at > 0 and queue_id > there.id order by queue_id limit 1), :none),
     coalesce((select queue_id from turnabout_message indexed by turnabout_message_expiry
               where expires_at is not null and queue_id > there.id
               order by queue_id limit 1), :none)
   ), :none)
-  from there
-  where id is not null
+  from there where id is not null
 )
-select name
-from (
+select name from (
   select id from there
   where exists (select 1 from turnabout_message indexed by turnabout_message_timer
                 where queue_id = there.id and status in (1, 2) and at > 0 and at <= :now)
@@ -28,17 +25,14 @@ from (
   select queue_id from turnabout_redrive indexed by turnabout_redrive_running
   where state = 'running' and (next_at is null or next_at <= :now)
 ) as due
-cross join turnabout_queue as queue on queue.id = due.id
-order by random()
-limit :most;
+cross join turnabout_queue as queue on queue.id = due.id order by random() limit :most;
 
 -- name: by_old_rows
 -- Queues with a row to sweep: of history (the first one after the last sweep, or one that was not
 -- done), events or dedup entries.
 select name from turnabout_queue as queue
 where (select finished_at from turnabout_history
-       where queue_id = queue.id and seq > queue.swept
-       order by seq limit 1) < :now - history_ms
+       where queue_id = queue.id and seq > queue.swept order by seq limit 1) < :now - history_ms
   or exists (select 1 from turnabout_history indexed by turnabout_history_failed
              where queue_id = queue.id and outcome <> 'done'
                and finished_at < :now - coalesce(queue.history_failed_ms, queue.history_ms))
@@ -48,7 +42,5 @@ where (select finished_at from turnabout_history
   or (select not exists (select 1 from turnabout_message not indexed
                          where id = entry.message_id and queue_id = queue.id)
       from turnabout_dedup as entry indexed by turnabout_dedup_sweep
-      where queue_id = queue.id and until_ms is null
-      order by message_id limit 1)
-order by random()
-limit :most;
+      where queue_id = queue.id and until_ms is null order by message_id limit 1)
+order by random() limit :most;

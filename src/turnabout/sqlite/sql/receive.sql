@@ -3,8 +3,7 @@
 -- name: is_quiet
 -- A row, if the version still holds, no channel is limited, nothing is due, the inbox is empty.
 select 1 from turnabout_queue as queue
-where id = :queue and version = :version
-  and not exists (select 1 from turnabout_inbox)
+where id = :queue and version = :version and not exists (select 1 from turnabout_inbox)
   and not exists (select 1 from turnabout_channel where queue_id = :queue)
   and not exists (select 1 from turnabout_message
                   where queue_id = :queue and status = 1 and at > 0 and at <= :now)
@@ -17,8 +16,7 @@ where id = :queue and version = :version
 -- name: timers
 -- Whether anything is due: scheduled messages, leases that ran out, sleeping channels, messages
 -- that have waited too long.
-select
-  exists (select 1 from turnabout_message
+select exists (select 1 from turnabout_message
           where queue_id = :queue and status = 1 and at > 0 and at <= :now) as due,
   exists (select 1 from turnabout_message
           where queue_id = :queue and status = 2 and at > 0 and at <= :now) as expired,
@@ -32,10 +30,8 @@ select
 -- Scheduled messages that are due become ready. (`or fail` as in send.sql.)
 update or fail turnabout_message set status = 0, at = 0
 where id in (
-  select id from turnabout_message
-  where queue_id = :queue and status = 1 and at > 0 and at <= :now
-  order by at, id
-  limit :most
+  select id from turnabout_message where queue_id = :queue and status = 1 and at > 0 and at <= :now
+  order by at, id limit :most
 )
 returning channel, limited;
 
@@ -43,10 +39,8 @@ returning channel, limited;
 -- Leases that have run out, the oldest first.
 select id, channel, limited, attempt, delivered_before, failures, crashes, errors, last_error,
   origin, cancel_requested
-from turnabout_message
-where queue_id = :queue and status = 2 and at > 0 and at <= :now
-order by at, id
-limit :most;
+from turnabout_message where queue_id = :queue and status = 2 and at > 0 and at <= :now
+order by at, id limit :most;
 
 -- name: crash, crash_at_end
 -- Their messages are charged with a crash and are ready again, or end now.
@@ -61,12 +55,9 @@ where id in (select value from json_each(:ids)) and expires_at <= :now;
 
 -- name: wake
 -- Channels that slept until now are looked at again.
-update turnabout_channel set wake_at = 0
-where queue_id = :queue and name in (
-  select name from turnabout_channel
-  where queue_id = :queue and wake_at > 0 and wake_at <= :now
-  order by wake_at
-  limit :most
+update turnabout_channel set wake_at = 0 where queue_id = :queue and name in (
+  select name from turnabout_channel where queue_id = :queue and wake_at > 0 and wake_at <= :now
+  order by wake_at limit :most
 );
 
 -- name: hop
@@ -79,19 +70,16 @@ with recursive hop (name) as (
     select channel from turnabout_message
     where queue_id = :queue and status = 0 and limited = 0
       and channel >= :first and channel < :until
-    order by channel
-    limit 1
+    order by channel limit 1
   )
   union all
   select (
     select channel from turnabout_message
     where queue_id = :queue and status = 0 and limited = 0
       and channel > hop.name and channel < :until
-    order by channel
-    limit 1
+    order by channel limit 1
   )
-  from hop
-  where hop.name is not null
+  from hop where hop.name is not null
 )
 select id, attempt + 1, channel, priority, payload, content_type, headers, state, failures, crashes,
   sent_at, origin
@@ -99,8 +87,7 @@ from hop
 cross join turnabout_message on id in (
   select id from turnabout_message
   where queue_id = :queue and status = 0 and limited = 0 and channel = hop.name
-  order by priority, id
-  limit :quantum
+  order by priority, id limit :quantum
 )
 limit :most;
 
@@ -128,14 +115,11 @@ where id = coalesce(
   (
     select id from turnabout_message
     where queue_id = :queue and status = 0 and limited = 0 and channel > :channel
-    order by channel, priority, id
-    limit 1
+    order by channel, priority, id limit 1
   ),
   (
-    select id from turnabout_message
-    where queue_id = :queue and status = 0 and limited = 0
-    order by channel, priority, id
-    limit 1
+    select id from turnabout_message where queue_id = :queue and status = 0 and limited = 0
+    order by channel, priority, id limit 1
   )
 );
 
@@ -160,28 +144,23 @@ select exists (
 -- The next limited channels that may have something to give. Without `indexed by`, SQLite would
 -- walk over all that sleep.
 select * from turnabout_channel indexed by turnabout_channel_awake
-where queue_id = :queue and wake_at = 0 and name >= :first and name < :until
-order by name
+where queue_id = :queue and wake_at = 0 and name >= :first and name < :until order by name
 limit :most;
 
 -- name: move_over
 -- The first messages of a channel that were sent before it was limited.
-update turnabout_message set limited = 1
-where id in (
+update turnabout_message set limited = 1 where id in (
   select id from turnabout_message
   where queue_id = :queue and status = 0 and limited = 0 and channel = :channel
-  order by priority, id
-  limit :most
+  order by priority, id limit :most
 );
 
 -- name: limited_heads
 -- The first messages of a limited channel, and until when a FIFO queue holds them.
 select id, attempt + 1, channel, priority, payload, content_type, headers, state, failures, crashes,
   sent_at, origin, at
-from turnabout_message
-where queue_id = :queue and limited = 1 and channel = :channel and status = 0
-order by priority, id
-limit :most offset :taken;
+from turnabout_message where queue_id = :queue and limited = 1 and channel = :channel and status = 0
+order by priority, id limit :most offset :taken;
 
 -- name: served
 -- A limited channel after a visit: its slots, its bucket, and until when it sleeps.

@@ -6,5 +6,4 @@ select * from turnabout_redrive
 where queue = :queue  -- only: of_queue
 where substr(queue, 1, max(instr(queue, '/'), 1) - 1) = :namespace  -- only: of_namespace
   and (:queue is null or queue = :queue)  -- only: of_namespace
-order by id desc
-limit :most;
+order by id desc limit :most;

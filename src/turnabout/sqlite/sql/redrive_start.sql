@@ -5,8 +5,7 @@
 insert into turnabout_redrive (
   queue_id, queue, target, channel, died_from, died_until, error, ids, started_by, per_second,
   max_redrives, state, created_at
-)
-values (
+) values (
   :queue_id, :queue, :target, :channel, :died_from, :died_until, :error, :ids, :started_by,
   :per_second, :max_redrives, :state, :now
 );
@@ -15,8 +14,7 @@ values (
 -- Number of messages that the filters match, by target queue, and by whether they were redriven too
 -- often. In SQL, as this holds the write lock: a tenth of the time of a loop in Python.
 select coalesce(:target, origin ->> 'queue') as target,
-  coalesce(origin ->> 'redrives', 0) >= :max_redrives as is_worn,
-  count(*) as n
+  coalesce(origin ->> 'redrives', 0) >= :max_redrives as is_worn, count(*) as n
 from turnabout_message
 where id in (select id from turnabout_place where queue_id = :queue) and status < 2
   and (:channel is null or channel = :channel)

@@ -15,12 +15,10 @@ where queue_id = :queue and status < 2 and id > :after
   ), 9223372036854775807)  -- only: near
   and id in (select id from turnabout_place where queue_id = :queue and id > :after)  -- only: next
   and id in (select value from json_each(:ids))  -- only: next_named
-order by id
-limit :most;
+order by id limit :most;
 
 -- name: went_on
 -- How far it has come.
-update turnabout_redrive
-set moved = :moved, skipped = :skipped, last_id = :last_id, state = :state,
+update turnabout_redrive set moved = :moved, skipped = :skipped, last_id = :last_id, state = :state,
   finished_at = :finished_at, next_at = :next_at
 where id = :id;

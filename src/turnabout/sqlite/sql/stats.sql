@@ -17,8 +17,7 @@ select name, paused, pause_reason,
    from (select coalesce(
      (select id from turnabout_message not indexed
       where not mixed and queue_id = queue.id and status <> 2 and at <= :now
-        and id <= (select id from turnabout_message where id > 0
-                   order by id limit 1 offset 100)
+        and id <= (select id from turnabout_message where id > 0 order by id limit 1 offset 100)
       order by id limit 1),
      (select min(key) from (
        select iif(mixed, sent_at, id) as key from turnabout_message
@@ -33,5 +32,4 @@ select name, paused, pause_reason,
 from turnabout_queue as queue
 where (:queue is null or name = :queue) and name > ifnull(:after, '')
   and substr(name, 1, max(instr(name, '/'), 1) - 1) = :namespace  -- only: of_namespace
-order by name
-limit ifnull(:most, -1);
+order by name limit ifnull(:most, -1);

@@ -11,22 +11,17 @@ select id, name, (select sent from turnabout_given where queue_id = queue.id) as
    order by channel, priority limit 1) as plain,
   (select sent_at from turnabout_message
    where id = (
-     select id
-     from (
+     select id from (
        select id, status, at from turnabout_message indexed by turnabout_message_limited
-       where queue_id = queue.id and limited = 1
-       order by channel, status, priority, id limit 1000
+       where queue_id = queue.id and limited = 1 order by channel, status, priority, id limit 1000
      )
-     where status = 0 and at <= :now
-     limit 1
+     where status = 0 and at <= :now limit 1
    )) as limited,
   (select sent_at from turnabout_message indexed by turnabout_message_timer
-   where queue_id = queue.id and status = 1 and at > 0 and at <= :now
-   order by at limit 1) as due,
+   where queue_id = queue.id and status = 1 and at > 0 and at <= :now order by at limit 1) as due,
   (select count(*) from (
      select 1 from turnabout_message indexed by turnabout_message_timer
-     where queue_id = queue.id and status = 2 and at > 0 and at <= :now
-     limit 1000)) as ran_out
+     where queue_id = queue.id and status = 2 and at > 0 and at <= :now limit 1000)) as ran_out
 from turnabout_queue as queue
 where substr(name, 1, max(instr(name, '/'), 1) - 1) = :namespace  -- only: of_namespace
 order by name;

@@ -6,22 +6,15 @@
 -- subscription, and messages that are leased for it.
 create or replace function turnabout_pipeline.end_leases(
     queue_id int, ids bigint[], attempts int[], lease bigint, leased_at bigint, now_ms bigint
-) returns int
-language plpgsql
-set lock_timeout = '50ms'
-as $$
+) returns int language plpgsql set lock_timeout = '50ms' as $$
 declare
-    v_queue turnabout.queue;
-    v_count int;
+    v_queue turnabout.queue; v_count int;
 begin
     select q.* into v_queue from turnabout.queue q where q.id = end_leases.queue_id;
-    if not found then
-        return 0;
-    end if;
+    if not found then return 0; end if;
     if attempts[1] = all (attempts) then
         begin
-            v_count := turnabout.end_done(
-                v_queue, ids, attempts[1], now_ms, ids, array[leased_at]);
+            v_count := turnabout.end_done(v_queue, ids, attempts[1], now_ms, ids, array[leased_at]);
         exception when lock_not_available then
             v_count := null;
         end;
@@ -38,5 +31,4 @@ begin
         insert into turnabout.tally (queue_id, done) values (v_queue.id, v_count);
     end if;
     return v_count;
-end
-$$;
+end $$;

@@ -4,16 +4,11 @@
 create or replace function turnabout_pipeline.epoch_end(
     subscription text, up_to bigint, now_ms bigint, out acked int, out lost int,
     out failed boolean, out notified text[]
-)
-language plpgsql as $$
+) language plpgsql as $$
 declare
-    v_part record;
-    v_count int;
+    v_part record; v_count int;
 begin
-    acked := 0;
-    lost := 0;
-    failed := false;
-    notified := '{}';
+    acked := 0; lost := 0; failed := false; notified := '{}';
     for v_part in
         delete from turnabout.epoch_part p
         using turnabout.epoch e
@@ -29,11 +24,9 @@ begin
         if v_count > 0 and v_part.queue <> all (notified) then
             notified := notified || v_part.queue;
         end if;
-        update turnabout.subscription s
-        set suspects = s.suspects - v_part.ids::text[]
+        update turnabout.subscription s set suspects = s.suspects - v_part.ids::text[]
         where v_count > 0 and s.name = epoch_end.subscription and s.suspects <> '{}';
     end loop;
     delete from turnabout.epoch e
     where e.subscription = epoch_end.subscription and e.epoch <= up_to;
-end
-$$;
+end $$;

@@ -1,11 +1,9 @@
 -- The heartbeat of a subscription's reader: all its leases run for lease_ms from now. `owner`: the
 -- caller is not that reader. Else how many run on, and how many are lost.
--- plans: pinned
 create or replace function turnabout_pipeline.epoch_extend(
     subscription text, generation bigint, lease_ms bigint, now_ms turnabout.instant default null,
     out owner text, out messages int, out lost int
-)
-language plpgsql as $$
+) language plpgsql as $$  -- plans: pinned
 declare
     v_now bigint := coalesce(epoch_extend.now_ms, turnabout.clock_ms());
     v_row turnabout.subscription := turnabout_pipeline.lock_subscription(
@@ -17,5 +15,4 @@ begin
     end if;
     select r.messages, r.lost into epoch_extend.messages, epoch_extend.lost
     from turnabout_pipeline.epoch_renew(v_row.name, 0, 9223372036854775807, v_now + lease_ms) r;
-end
-$$;
+end $$;

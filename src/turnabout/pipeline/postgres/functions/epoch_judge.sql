@@ -9,28 +9,21 @@
 create or replace function turnabout_pipeline.epoch_judge(
     reader turnabout.subscription, epoch bigint, error text, now_ms bigint, out suspect bigint,
     out dead int, out failures int, out wait_ms bigint, out notified text[]
-)
-language plpgsql as $$
+) language plpgsql as $$
 declare
     v_part turnabout.epoch_part;
     v_back int := 0;
 begin
     select p.* into v_part from turnabout.epoch_part p
     where p.subscription = reader.name and p.epoch = epoch_judge.epoch;
-    suspect := v_part.ids[1];
-    dead := 0;
-    failures := reader.failures + 1;
-    wait_ms := case
-        when failures > 1 then least(500 << least(failures - 1, 7), 60000)
-        else 0
-    end;
+    suspect := v_part.ids[1]; dead := 0; failures := reader.failures + 1;
+    wait_ms := case when failures > 1 then least(500 << least(failures - 1, 7), 60000) else 0 end;
     if reader.passed - greatest((reader.suspects ->> suspect::text)::bigint, reader.proven) >= 5
         and reader.suspects ? suspect::text
     then
         delete from turnabout.epoch_part p
         where p.subscription = reader.name and p.epoch = epoch_judge.epoch;
-        select count(*) filter (where f.outcome in ('dead', 'blocked')),
-            array_agg(v_part.queue)
+        select count(*) filter (where f.outcome in ('dead', 'blocked')), array_agg(v_part.queue)
                 || array_agg(f.what) filter (where f.outcome = 'dead' and f.what <> '')
         into dead, notified
         from turnabout.queue q
@@ -45,16 +38,12 @@ begin
             now_ms) r;
     end if;
     if dead + v_back = 0 then
-        suspect := null;
-        failures := 0;
-        wait_ms := 0;
+        suspect := null; failures := 0; wait_ms := 0;
         return;
     end if;
     -- Those that are gone by now are forgotten.
-    update turnabout.subscription s
-    set failures = epoch_judge.failures,
-        proven = case when dead > 0 then s.passed else s.proven end,
-        resume_at = now_ms + wait_ms,
+    update turnabout.subscription s set failures = epoch_judge.failures,
+        proven = case when dead > 0 then s.passed else s.proven end, resume_at = now_ms + wait_ms,
         suspects = (
             select coalesce(jsonb_object_agg(o.id, o.passed), '{}')
             from jsonb_each(jsonb_build_object(suspect, s.passed) || s.suspects) o (id, passed)
@@ -62,5 +51,4 @@ begin
                 and (dead = 0 or o.id <> suspect::text)
         )
     where s.name = reader.name;
-end
-$$;
+end $$;

@@ -3,8 +3,7 @@
 create or replace function turnabout_pipeline.epoch_note(
     subscription text, epoch bigint, queues text[], ids bigint[], attempts int[],
     priorities smallint[], channels text[], parts int, by_channel boolean
-) returns void
-language plpgsql as $$
+) returns void language plpgsql as $$
 begin
     with placed as (
         select t.*, row_number() over w - 1 as nr, count(*) over (partition by t.queue) as count
@@ -22,8 +21,7 @@ begin
                 greatest(1, round(parts::numeric * p.count / cardinality(epoch_note.ids)))::int
                     as pieces,
                 q.fifo
-            from placed p
-            left join turnabout.queue q on q.name = p.queue collate "C"
+            from placed p left join turnabout.queue q on q.name = p.queue collate "C"
         ) c
     )
     insert into turnabout.epoch_part (subscription, epoch, part, queue_id, queue, ids, attempts)
@@ -34,8 +32,6 @@ begin
         select c.queue, row_number() over (order by c.queue, c.piece) - 1 as part,
             array_agg(c.id order by c.priority, c.id) as ids,
             array_agg(c.attempt order by c.priority, c.id) as attempts
-        from cut c
-        group by c.queue, c.piece
+        from cut c group by c.queue, c.piece
     ) p;
-end
-$$;
+end $$;

@@ -6,25 +6,19 @@
 create or replace function turnabout_pipeline.epoch_renew(
     subscription text, first_epoch bigint, last_epoch bigint, until_ms bigint, out messages int,
     out lost int
-)
-language plpgsql as $$
+) language plpgsql as $$
 begin
-    update turnabout.lease l
-    set until = greatest(l.until, until_ms)
-    where l.id = any (array(
-        select e.id
-        from turnabout.epoch_part p
+    update turnabout.lease l set until = greatest(l.until, until_ms) where l.id = any (array(
+        select e.id from turnabout.epoch_part p
         join turnabout.lease e on e.id = p.lease
         where p.subscription = epoch_renew.subscription
             and p.epoch between first_epoch and last_epoch
         for update of e skip locked
     ));
-    update turnabout.epoch e
-    set until = until_ms
+    update turnabout.epoch e set until = until_ms
     where e.subscription = epoch_renew.subscription and e.epoch between first_epoch and last_epoch
         and e.until < until_ms;
-    select count(m.held), count(*) - count(m.held) into messages, lost
-    from turnabout.epoch_part p
+    select count(m.held), count(*) - count(m.held) into messages, lost from turnabout.epoch_part p
     left join turnabout.lease l on l.id = p.lease and l.until >= until_ms
     cross join lateral unnest(p.ids, p.attempts) t (id, attempt)
     left join lateral (
@@ -34,5 +28,4 @@ begin
         offset 0
     ) m on true
     where p.subscription = epoch_renew.subscription and p.epoch between first_epoch and last_epoch;
-end
-$$;
+end $$;

@@ -7,8 +7,7 @@
 create or replace function turnabout_pipeline.epoch_take(
     subscription text, epoch bigint, queues text[], turn bigint, most int, lease_ms bigint,
     parts int, by_channel boolean, bytes bigint, now_ms bigint
-) returns int
-language plpgsql as $$
+) returns int language plpgsql as $$
 declare
     v_first int := coalesce(turn % nullif(cardinality(queues), 0), 0);
     v_turn text[] := queues[v_first + 1 :] || queues[: v_first];
@@ -52,9 +51,7 @@ begin
                 v_means := v_means || jsonb_build_object(
                     v_turn[i], v_got_size / cardinality(v_got.ids) + 1);
             end if;
-            if cardinality(v_got.ids) = v_share then
-                v_again := v_again || v_turn[i];
-            end if;
+            if cardinality(v_got.ids) = v_share then v_again := v_again || v_turn[i]; end if;
         end loop;
         v_turn := v_again;
     end loop;
@@ -72,5 +69,4 @@ begin
         where p.subscription = epoch_take.subscription and p.epoch = epoch_take.epoch;
     end if;
     return most - v_left;
-end
-$$;
+end $$;

@@ -4,22 +4,17 @@
 create or replace function turnabout_pipeline.epoch_take_from(
     subscription text, queue text, most int, lease_ms bigint, now_ms bigint, out ids bigint[],
     out attempts int[], out lease bigint, out priorities smallint[], out channels text[]
-)
-language plpgsql as $$
+) language plpgsql as $$
 declare
-    v_start text;
-    v_served int;
-    v_channel text;
+    v_start text; v_served int; v_channel text;
 begin
-    select t.channel, t.served into v_start, v_served
-    from turnabout.subscription_turn t
+    select t.channel, t.served into v_start, v_served from turnabout.subscription_turn t
     where t.subscription = epoch_take_from.subscription and t.queue = epoch_take_from.queue;
     v_served := coalesce(v_served, 0);
 
     -- A last row without an id tells where the turn goes on.
     select array_agg(r.id) filter (where r.id is not null),
-        array_agg(r.attempt) filter (where r.id is not null),
-        min(r.lease),
+        array_agg(r.attempt) filter (where r.id is not null), min(r.lease),
         array_agg(r.priority) filter (where r.id is not null),
         array_agg(r.channel) filter (where r.id is not null),
         min(r.channel) filter (where r.id is null),
@@ -29,9 +24,7 @@ begin
     from turnabout.receive(
         epoch_take_from.queue, most, lease_ms, v_start, v_served, null, null, now_ms,
         run => most) r;
-    if ids is null then
-        return;
-    end if;
+    if ids is null then return; end if;
 
     -- Without one, it is after the last channel of those that gave most.
     if v_channel is null then
@@ -49,5 +42,4 @@ begin
     values (epoch_take_from.subscription, epoch_take_from.queue, v_channel, v_served)
     on conflict (subscription, queue) do update
     set channel = excluded.channel, served = excluded.served;
-end
-$$;
+end $$;

@@ -5,16 +5,11 @@ language plpgsql stable as $$
 declare
     v_before xid8 := pg_snapshot_xmin(pg_current_snapshot());
 begin
-    select p.xid, p.id into log_end.xid, log_end.id
-    from (
+    select p.xid, p.id into log_end.xid, log_end.id from (
         (select h.xid, h.id from turnabout.history h
-        where h.xid < v_before
-        order by h.xid desc, h.id desc
-        limit 1)
+        where h.xid < v_before order by h.xid desc, h.id desc limit 1)
         union all
         select f.xid, f.id from turnabout_pipeline.log_floor() f where f.xid is not null
     ) p
-    order by p.xid desc, p.id desc
-    limit 1;
-end
-$$;
+    order by p.xid desc, p.id desc limit 1;
+end $$;

@@ -3,7 +3,5 @@ create or replace function turnabout_pipeline.log_floor(out xid xid8, out id big
 language plpgsql stable as $$
 begin
     select f.xid, f.id into log_floor.xid, log_floor.id from turnabout.history_floor f
-    order by f.xid desc, f.id desc
-    limit 1;
-end
-$$;
+    order by f.xid desc, f.id desc limit 1;
+end $$;

@@ -1,15 +1,11 @@
 -- Remove up to `most` of the oldest rows of the log up to a position, of those that finished before
 -- an instant; or count all of them. What others hold is skipped. Answers with how many.
--- plans: pinned
 create or replace function turnabout_pipeline.log_purge(
     until_xid xid8, until_id bigint, finished_before bigint, most bigint, dry_run boolean
-) returns bigint
-language plpgsql as $$
+) returns bigint language plpgsql as $$  -- plans: pinned
 declare
     v_before xid8 := pg_snapshot_xmin(pg_current_snapshot());
-    v_count bigint;
-    v_xid xid8;
-    v_id bigint;
+    v_count bigint; v_xid xid8; v_id bigint;
 begin
     if dry_run then
         select count(*) into v_count from turnabout.history h
@@ -23,9 +19,7 @@ begin
             select r.xid, r.id, r.queue_id, r.finished_at from turnabout.history r
             where (r.xid, r.id) <= (until_xid, until_id) and r.xid < v_before
                 and r.finished_at < log_purge.finished_before
-            order by r.xid, r.id
-            limit most
-            for update skip locked
+            order by r.xid, r.id limit most for update skip locked
         ) old
         where h.xid = old.xid and h.id = old.id and h.queue_id + 0 = old.queue_id
             and h.finished_at = old.finished_at
@@ -37,5 +31,4 @@ begin
     from gone g;
     perform turnabout.note_floor(v_xid, v_id);
     return v_count;
-end
-$$;
+end $$;

@@ -4,19 +4,14 @@
 -- `state`: published, with `sent` and `duplicates`; already, with how many it was in `sent`; later,
 -- if one that comes after it was published, with the newest in `sent`; incomplete, with how many
 -- were found in `sent`; full, as send answers. `notified`: queues to notify.
--- plans: pinned
 create or replace function turnabout_pipeline.publish(
     sink text, batch bigint, attempts text[], messages bigint,
     now_ms turnabout.instant default null, out state text, out sent bigint, out duplicates bigint,
     out full_channel text, out max_size int, out size bigint, out notified text[]
-) language plpgsql as $$
+) language plpgsql as $$  -- plans: pinned
 declare
     v_now bigint := coalesce(publish.now_ms, turnabout.clock_ms());
-    v_refusal json;
-    v_is_new boolean;
-    v_keyed record;
-    v_part record;
-    v_sent record;
+    v_refusal json; v_is_new boolean; v_keyed record; v_part record; v_sent record;
 begin
     -- 1. Dedup keys, as send_keyed takes them: a transaction that has written nothing yet can wait.
     for v_keyed in
@@ -26,18 +21,15 @@ begin
         from turnabout.stage s
         cross join unnest(s.channels, s.dedup_keys, s.dedup_scopes) u (channel, key, scope)
         left join turnabout.queue q on q.name = s.queue
-        where s.attempt = any (publish.attempts) and s.dedup_keys is not null
-            and u.key is not null
-        group by s.queue
-        order by s.queue
+        where s.attempt = any (publish.attempts) and s.dedup_keys is not null and u.key is not null
+        group by s.queue order by s.queue
     loop
         perform turnabout.lock_keys(v_keyed.queue, v_keyed.keys);
     end loop;
 
     -- 2. The note: another publisher of the same batch waits here.
     insert into turnabout.sink_batch as b (sink, batch, messages, published_at)
-    values (publish.sink, publish.batch, publish.messages, v_now)
-    on conflict do nothing;
+    values (publish.sink, publish.batch, publish.messages, v_now) on conflict do nothing;
     v_is_new := found;
     select max(b.batch) into sent from turnabout.sink_batch b where b.sink = publish.sink;
     if sent > publish.batch then
@@ -63,16 +55,12 @@ begin
         end if;
         -- Queue by queue, by name, so that two publishers lock dedup keys in one order; in each
         -- the attempts as they are named, their messages as they were staged.
-        duplicates := 0;
-        notified := '{}';
+        duplicates := 0; notified := '{}';
         for v_part in
-            select s.*, a.at
-            from unnest(publish.attempts) with ordinality a (attempt, at)
-            join turnabout.stage s on s.attempt = a.attempt
-            order by s.queue, a.at, s.nr
+            select s.*, a.at from unnest(publish.attempts) with ordinality a (attempt, at)
+            join turnabout.stage s on s.attempt = a.attempt order by s.queue, a.at, s.nr
         loop
-            select s.* into v_sent
-            from turnabout.send(
+            select s.* into v_sent from turnabout.send(
                 queue => v_part.queue, payloads => v_part.payloads,
                 content_type => v_part.content_type, channels => v_part.channels,
                 priorities => v_part.priorities, delays => v_part.delays,
@@ -93,26 +81,20 @@ begin
                     'size', size);
             end if;
             duplicates := duplicates + coalesce(cardinality(v_sent.duplicates), 0);
-            if v_part.queue <> all (notified) then
-                notified := notified || v_part.queue;
-            end if;
+            if v_part.queue <> all (notified) then notified := notified || v_part.queue; end if;
         end loop;
         state := 'published';
     exception when sqlstate 'PQ429' then
         get stacked diagnostics v_refusal = pg_exception_detail;
         state := case when sent <> publish.messages then 'incomplete' else 'full' end;
         full_channel := v_refusal ->> 'full_channel';
-        max_size := v_refusal ->> 'max_size';
-        size := v_refusal ->> 'size';
+        max_size := v_refusal ->> 'max_size'; size := v_refusal ->> 'size';
     end;
     if state = 'published' then
         delete from turnabout.stage s where s.attempt = any (publish.attempts);
         -- The newest note says enough of those before it.
-        delete from turnabout.sink_batch b
-        where b.sink = publish.sink and b.batch < publish.batch;
+        delete from turnabout.sink_batch b where b.sink = publish.sink and b.batch < publish.batch;
     else
-        delete from turnabout.sink_batch b
-        where b.sink = publish.sink and b.batch = publish.batch;
+        delete from turnabout.sink_batch b where b.sink = publish.sink and b.batch = publish.batch;
     end if;
-end
-$$;
+end $$;

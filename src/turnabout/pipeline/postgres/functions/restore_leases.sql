@@ -13,13 +13,11 @@ begin
         join turnabout.epoch e on e.subscription = p.subscription and e.epoch = p.epoch
         join turnabout.queue q on q.id = p.queue_id
         -- A dump may have brought it.
-        on conflict (id) do update set until = greatest(o.until, excluded.until)
-        returning o.id
+        on conflict (id) do update set until = greatest(o.until, excluded.until) returning o.id
     )
     select array_agg(k.id) into v_kept from kept k;
     insert into turnabout.slot (id, queue_id, attempt, channel)
-    select m.id, m.queue_id, t.attempt, m.channel
-    from turnabout.lease l
+    select m.id, m.queue_id, t.attempt, m.channel from turnabout.lease l
     cross join unnest(l.ids, l.attempts) t (id, attempt)
     join turnabout.message m on m.id = t.id and m.attempt = t.attempt - 1
     join turnabout.queue q on q.id = m.queue_id
@@ -30,5 +28,4 @@ begin
             where s.queue_id = m.queue_id and s.channel = m.channel and s.id = m.id
         );
     return coalesce(v_kept, '{}');
-end
-$$;
+end $$;

@@ -1,7 +1,6 @@
 -- Put messages aside under the name of an attempt: `counts[n]` of them for the queue `queues[n]`,
 -- one after the other in the other arrays. Each queue's are a row, with the arrays that send takes.
 -- Arrays that are null leave the default, as there.
--- plans: free
 create or replace function turnabout_pipeline.stage(
     attempt text, queues text[], counts int[], payloads turnabout.payload[],
     content_type turnabout.content_type, content_types turnabout.content_type[] default null,
@@ -10,8 +9,7 @@ create or replace function turnabout_pipeline.stage(
     ttls turnabout.span[] default null, dedup_keys turnabout.dedup_key[] default null,
     dedup_modes turnabout.dedup_mode[] default null, dedup_windows turnabout.span[] default null,
     dedup_scopes turnabout.dedup_scope[] default null, now_ms turnabout.instant default null
-) returns void
-language sql as $$
+) returns void language sql as $$  -- plans: free
     insert into turnabout.stage (
         attempt, staged_at, queue, messages, payloads, content_type, content_types, channels,
         priorities, delays, headers, ttls, dedup_keys, dedup_modes, dedup_windows, dedup_scopes

@@ -1,11 +1,9 @@
 -- Take a subscription, or make it: from now on it is this reader's, by a generation that nobody
 -- had.
--- plans: free
 create or replace function turnabout_pipeline.subscription_open(
     subscription text, owner text, now_ms turnabout.instant default null, out generation bigint,
     out acked bigint
-)
-language plpgsql as $$
+) language plpgsql as $$  -- plans: free
 declare
     v_now bigint := coalesce(subscription_open.now_ms, turnabout.clock_ms());
 begin
@@ -13,10 +11,8 @@ begin
     values (
         subscription_open.subscription, subscription_open.owner, nextval('turnabout.generation'),
         v_now, v_now
-    )
-    on conflict (name) do update
+    ) on conflict (name) do update
     set owner = excluded.owner, generation = excluded.generation, opened_at = v_now, seen_at = v_now
     returning s.generation, s.acked
     into subscription_open.generation, subscription_open.acked;
-end
-$$;
+end $$;

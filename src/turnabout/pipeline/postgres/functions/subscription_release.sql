@@ -1,28 +1,21 @@
 -- Give a subscription's messages back to their queues, uncharged, and fence its reader; or forget
 -- it altogether. Answers with how many went back, and the queues to notify.
--- plans: pinned
 create or replace function turnabout_pipeline.subscription_release(
     subscription text, forget boolean default false, now_ms turnabout.instant default null,
     out returned int, out notified text[]
-)
-language plpgsql as $$
+) language plpgsql as $$  -- plans: pinned
 declare
     v_now bigint := coalesce(subscription_release.now_ms, turnabout.clock_ms());
     v_epoch record;
 begin
-    returned := 0;
-    notified := '{}';
+    returned := 0; notified := '{}';
     perform turnabout.require_places();
     perform from turnabout.subscription s
-    where s.name = subscription_release.subscription
-    for update;
-    if not found then
-        return;
-    end if;
+    where s.name = subscription_release.subscription for update;
+    if not found then return; end if;
     for v_epoch in
         select e.epoch from turnabout.epoch e
-        where e.subscription = subscription_release.subscription
-        order by e.epoch
+        where e.subscription = subscription_release.subscription order by e.epoch
     loop
         select subscription_release.returned + r.returned,
             subscription_release.notified || r.notified
@@ -42,5 +35,4 @@ begin
             failures = 0, resume_at = 0
         where s.name = subscription_release.subscription;
     end if;
-end
-$$;
+end $$;

@@ -1,16 +1,10 @@
 -- By channel and the hour that messages ended in, with exact quantiles: each is a time that a
 -- message had.
-select
-    namespace,
-    queue,
-    channel,
-    timestamp_millis(hour_ms) as hour,
-    count(*) as messages,
+select namespace, queue, channel, timestamp_millis(hour_ms) as hour, count(*) as messages,
     count(*) filter (where outcome = 'done') as done,
     count(*) filter (where outcome = 'dead') as dead,
     count(*) filter (where outcome = 'cancelled') as cancelled,
-    count(*) filter (where outcome = 'expired') as expired,
-    count(leased_ms) as leased,
+    count(*) filter (where outcome = 'expired') as expired, count(leased_ms) as leased,
     count(*) filter (where leased_ms is not null and attempt > 1) as retried,
     cast(sum(coalesce(attempt, 0)) as bigint) as attempts,
     cast(sum(coalesce(failures, 0)) as bigint) as failures,
@@ -25,12 +19,10 @@ select
     max(handle_ms) as handle_max_ms,
     -- A second at least, or one message alone would be a thousand a second.
     count(*) * 1e3 / greatest(
-        least(hour_ms + 3600000, {until}) - greatest(hour_ms, {first}),
-        1000
+        least(hour_ms + 3600000, {until}) - greatest(hour_ms, {first}), 1000
     ) as per_second
 from (
-    select *, cast(floor(ended_ms / 3600000) as bigint) * 3600000 as hour_ms
-    from narrow
+    select *, cast(floor(ended_ms / 3600000) as bigint) * 3600000 as hour_ms from narrow
     where ended_ms >= {begin} and ended_ms < {end}
 ) as with_hour
 group by namespace, queue, channel, hour_ms

@@ -2,12 +2,8 @@
 
 -- Messages put aside until their batch is published: some of a queue in a row, in MessagePack.
 create table turnabout_stage (
-  id integer primary key,
-  attempt text not null,
-  staged_at integer not null,
-  queue text not null,
-  messages integer not null,
-  content blob not null
+  id integer primary key, attempt text not null, staged_at integer not null, queue text not null,
+  messages integer not null, content blob not null
 ) strict;
 
 create index turnabout_stage_attempt on turnabout_stage (attempt, queue);
@@ -15,26 +11,21 @@ create index turnabout_stage_age on turnabout_stage (staged_at);
 
 -- Batches that were published.
 create table turnabout_sink_batch (
-  sink text not null,
-  batch integer not null,
-  messages integer not null,
+  sink text not null, batch integer not null, messages integer not null,
   published_at integer not null,
   primary key (sink, batch)
 ) strict, without rowid;
 
 -- How far archives have come.
 create table turnabout_watermark (
-  archive text primary key,
-  position text not null,
-  messages integer not null,
+  archive text primary key, position text not null, messages integer not null,
   set_at integer not null
 ) strict, without rowid;
 
 -- For bulk reading. They show all namespaces; instants are milliseconds.
 
 create view turnabout_log_rows as
-select
-  substr(queue.name, 1, max(instr(queue.name, '/'), 1) - 1) as namespace,
+select substr(queue.name, 1, max(instr(queue.name, '/'), 1) - 1) as namespace,
   substr(queue.name, instr(queue.name, '/') + 1) as queue,
   history.channel,
   history.id as message_id,
@@ -57,8 +48,7 @@ from turnabout_queue as queue
 cross join turnabout_history as history on history.queue_id = queue.id;
 
 create view turnabout_dead_rows as
-select
-  substr(queue.name, 1, max(instr(queue.name, '/'), 1) - 1) as namespace,
+select substr(queue.name, 1, max(instr(queue.name, '/'), 1) - 1) as namespace,
   substr(queue.name, instr(queue.name, '/') + 1) as queue,
   message.channel,
   message.id as message_id,
@@ -74,7 +64,6 @@ select
   message.payload as value,
   message.content_type,
   message.headers
-from turnabout_queue as queue
-cross join turnabout_message as message
+from turnabout_queue as queue cross join turnabout_message as message
   on message.id in (select id from turnabout_place where queue_id = queue.id)
 where exists (select 1 from turnabout_queue as source where source.dead_letter_id = queue.id);

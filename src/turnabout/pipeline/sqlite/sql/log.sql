@@ -6,11 +6,9 @@
 select queue.id, queue.done + queue.dead + queue.cancelled as ended,
   (select max(seq) from turnabout_history where queue_id = queue.id) as last,
   coalesce(floor.seq, 0) as floor
-from turnabout_queue as queue
-left join turnabout_log_floor as floor on floor.queue_id = queue.id
+from turnabout_queue as queue left join turnabout_log_floor as floor on floor.queue_id = queue.id
 union all
-select queue_id, seq, null, seq
-from turnabout_log_floor
+select queue_id, seq, null, seq from turnabout_log_floor
 where not exists (select 1 from turnabout_queue as queue where id = queue_id);
 
 -- name: nth

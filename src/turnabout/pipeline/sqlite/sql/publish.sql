@@ -15,9 +15,7 @@ where attempt in (select value from json_each(:attempts));
 
 -- name: staged
 -- What an attempt has staged, of each queue in order.
-select content
-from turnabout_stage indexed by turnabout_stage_attempt
-where attempt = :attempt
+select content from turnabout_stage indexed by turnabout_stage_attempt where attempt = :attempt
 order by queue, id;
 
 -- name: note

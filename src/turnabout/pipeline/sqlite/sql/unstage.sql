@@ -3,8 +3,7 @@
 -- name: attempts
 -- Of these attempts.
 delete from turnabout_stage indexed by turnabout_stage_attempt
-where attempt in (select value from json_each(:attempts))
-returning messages;
+where attempt in (select value from json_each(:attempts)) returning messages;
 
 -- name: old
 -- Of anybody, if it is old.

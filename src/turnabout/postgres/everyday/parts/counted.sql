@@ -1,4 +1,2 @@
 -- How many are done.
-counted as (
-    insert into turnabout.tally (queue_id, done) {done}
-)
+counted as (insert into turnabout.tally (queue_id, done) {done})

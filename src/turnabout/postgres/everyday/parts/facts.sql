@@ -5,7 +5,6 @@ facts as materialized (
         coalesce($lease_ms::bigint, q.lease_ms) as lease_ms,
         coalesce($now::bigint, turnabout.clock_ms()) as now{more}
     from turnabout.queue q
-    where {which} and not q.paused and not q.limited and not q.queue_limited
-        and q.events <> 'all'
+    where {which} and not q.paused and not q.limited and not q.queue_limited and q.events <> 'all'
         and {{limits}}
 )

@@ -8,8 +8,7 @@ case
     when b.leased >= coalesce(c.max_concurrency, v_queue.max_concurrency) then 'concurrency'
     when turnabout.free_tokens(
         v_now * 1000, c.rate_tat_us,
-        case when c.rate_count is null then v_queue.rate_interval_us
-            else c.rate_interval_us end,
+        case when c.rate_count is null then v_queue.rate_interval_us else c.rate_interval_us end,
         case when c.rate_count is null then v_queue.rate_burst else c.rate_burst end
     ) = 0 then 'rate'
     when head.at > v_now then 'fifo'

@@ -4,15 +4,10 @@ taken as materialized (
         coalesce(m.content_type, 'application/octet-stream') as content_type, m.headers, m.state,
         m.failures, m.crashes, m.sent_at, m.origin, f.now + f.lease_ms as at, f.lease_ms,
         {number} as lease
-    from gone g
-    join turnabout.message m on m.id = g.id
-    cross join facts f
+    from gone g join turnabout.message m on m.id = g.id cross join facts f
 ),
 leased as (
-    insert into turnabout.lease (
-        id, until, leased_at, queue_id, keeps, ids, attempts, plain_queue
-    )
-    select t.lease, t.at, f.now, f.id, f.keeps, t.ids, t.attempts, f.plain_queue
-    from {rows} t
+    insert into turnabout.lease (id, until, leased_at, queue_id, keeps, ids, attempts, plain_queue)
+    select t.lease, t.at, f.now, f.id, f.keeps, t.ids, t.attempts, f.plain_queue from {rows} t
     cross join facts f
 )

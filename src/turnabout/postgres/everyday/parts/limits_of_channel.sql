@@ -5,6 +5,5 @@ left join lateral (
     -- A FIFO channel waits for the first message that is not leased.
     select r.at from turnabout.ready r
     where v_queue.fifo and r.queue_id = v_queue.id and r.limited and r.channel = b.channel
-    order by r.priority, r.id
-    limit 1
+    order by r.priority, r.id limit 1
 ) head on true

@@ -5,6 +5,4 @@
 ) is null and (
     select 1 from turnabout.channel c
     where c.queue_id = q.id and c.wake_at <= coalesce($now::bigint, turnabout.clock_ms()) limit 1
-) is null and (
-    select 1 from turnabout.wake w where w.queue_id = q.id limit 1
-) is null
+) is null and (select 1 from turnabout.wake w where w.queue_id = q.id limit 1) is null

@@ -32,8 +32,7 @@ share (given) as materialized (
         else f.quantum end
     from facts f
     cross join lateral (
-        select greatest(count(*), 1)::int as seen
-        from (
+        select greatest(count(*), 1)::int as seen from (
             select from hop h
             where h.nr > 0 and (not h.is_mark or (
                 {{line_from what = 1; queue = f.id; name = h.channel; place = h}} limit 1
@@ -43,10 +42,8 @@ share (given) as materialized (
     ) s
 ),
 gone as (
-    delete from turnabout.ready r
-    where r.ctid = any (array(
-        select head.ctid
-        from (
+    delete from turnabout.ready r where r.ctid = any (array(
+        select head.ctid from (
             select h.channel, h.priority, h.since, 0 as again from hop h where h.nr > 0
             union all
             select h.channel, h.priority, h.since, 1 from hop h where h.nr > 0
@@ -58,13 +55,10 @@ gone as (
                 name = place.channel;
                 place = place}}
                 and (e.expires_at is null or e.expires_at > (select f.now from facts f))
-            order by e.priority, e.id
-            offset (select s.given from share s) * place.again
-            limit (select s.given from share s)
-            for update skip locked
+            order by e.priority, e.id offset (select s.given from share s) * place.again
+            limit (select s.given from share s) for update skip locked
         ) head
-        where {open}
-        limit $most
+        where {open} limit $most
     ))
     returning r.id
 )

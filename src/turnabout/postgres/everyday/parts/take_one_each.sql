@@ -3,8 +3,7 @@
 hop (channel, nr, place, is_mark) as (
     select f.start, 0, null::tid, false from facts f
     union all
-    select next.channel, hop.nr + 1, next.place, next.is_mark
-    from hop
+    select next.channel, hop.nr + 1, next.place, next.is_mark from hop
     cross join lateral (
         {{entry
             what = r.channel, r.ctid as place, r.id < 0 as is_mark;
@@ -17,8 +16,6 @@ hop (channel, nr, place, is_mark) as (
 ),
 gone as (
     delete from turnabout.ready r
-    where r.ctid = any (array(
-        select h.place from hop h where h.nr > 0 and not h.is_mark
-    ))
+    where r.ctid = any (array(select h.place from hop h where h.nr > 0 and not h.is_mark))
     returning r.id
 )

@@ -1,11 +1,9 @@
 -- Cancel up to `most` waiting messages of a channel; when none is left, clear its policy. Leases
 -- run on. Answers with how many; call again until there are none.
--- plans: free
 create or replace function turnabout.channel_delete(
     queue text, channel turnabout.channel_name, most int default 10000,
     now_ms turnabout.instant default null
-) returns int
-language plpgsql as $$
+) returns int language plpgsql as $$  -- plans: free
 declare
     v_queue turnabout.queue := turnabout.find_queue(channel_delete.queue);
     v_count int := turnabout.purge(
@@ -18,5 +16,4 @@ begin
             now_ms => channel_delete.now_ms);
     end if;
     return v_count;
-end
-$$;
+end $$;

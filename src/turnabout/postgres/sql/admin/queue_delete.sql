@@ -2,17 +2,14 @@
 -- PQ409) while another queue's messages go to it when they die. Answers with the number of
 -- messages. A message whose send is still under way goes to the queue that has the name by then, or
 -- is deleted, too (sweep_deleted).
--- plans: free
 create or replace function turnabout.queue_delete(queue text) returns bigint
-language plpgsql as $$
+language plpgsql as $$  -- plans: free
 declare
     v_queue turnabout.queue := turnabout.find_queue(queue_delete.queue, false);
-    v_user text;
-    v_count bigint;
+    v_user text; v_count bigint;
 begin
     select q.name into v_user from turnabout.queue q
-    where q.dead_letter = v_queue.name and q.id <> v_queue.id
-    limit 1;
+    where q.dead_letter = v_queue.name and q.id <> v_queue.id limit 1;
     if found then
         raise exception 'queue % is where dead messages of % go',
             quote_literal(v_queue.name), quote_literal(v_user)
@@ -34,5 +31,4 @@ begin
     where r.queue_id = v_queue.id and r.state = 'running';
     insert into turnabout.recent_change (queue_id, queue) values (v_queue.id, v_queue.name);
     return v_count;
-end
-$$;
+end $$;

@@ -1,13 +1,11 @@
 -- Note a redrive; a dry run counts at once what it would do, and changes nothing else.
 -- `started_by` is the caller's word, to which the role is added unless it is the owner's.
--- plans: pinned
 create or replace function turnabout.redrive_start(
     queue text, target text default null, channel turnabout.channel_name default null,
     died_from bigint default null, died_until bigint default null, error text default null,
     per_second int default null, max_redrives int default 3, dry_run boolean default false,
     now_ms turnabout.instant default null, ids bigint[] default null, started_by text default null
-) returns turnabout.redrive
-language plpgsql as $$
+) returns turnabout.redrive language plpgsql as $$  -- plans: pinned
 declare
     v_queue turnabout.queue := turnabout.find_queue(redrive_start.queue);
     v_now bigint := coalesce(redrive_start.now_ms, turnabout.clock_ms());
@@ -26,8 +24,7 @@ begin
     insert into turnabout.redrive (
         queue_id, queue, target, channel, died_from, died_until, error, ids, started_by,
         per_second, max_redrives, state, phase, created_at
-    )
-    values (
+    ) values (
         v_queue.id, v_queue.name, redrive_start.target, redrive_start.channel,
         redrive_start.died_from, redrive_start.died_until, redrive_start.error, redrive_start.ids,
         concat_ws(', ', redrive_start.started_by, case
@@ -46,10 +43,8 @@ begin
             select count(*) filter (where a.target <> '') as moved,
                 count(*) filter (where a.target = '') as skipped
             from (
-                select turnabout.redrive_target(v_row, m.channel, m.origin) as target
-                from (
-                    select r.id from turnabout.ready r
-                    where r.queue_id = v_queue.id and r.id > 0
+                select turnabout.redrive_target(v_row, m.channel, m.origin) as target from (
+                    select r.id from turnabout.ready r where r.queue_id = v_queue.id and r.id > 0
                     union all
                     select s.id from turnabout.scheduled s where s.queue_id = v_queue.id
                 ) w
@@ -57,9 +52,7 @@ begin
                 where v_row.ids is null or m.id = any (v_row.ids)
             ) a
         ) found
-        where r.id = v_row.id
-        returning r.* into v_row;
+        where r.id = v_row.id returning r.* into v_row;
     end if;
     return v_row;
-end
-$$;
+end $$;

@@ -1,10 +1,8 @@
 -- Remove a schedule; whether it was there.
--- plans: free
 create or replace function turnabout.schedule_delete(name text) returns boolean
-language plpgsql as $$
+language plpgsql as $$  -- plans: free
 begin
     perform turnabout.lock_schedule(schedule_delete.name);
     delete from turnabout.schedule s where s.name = schedule_delete.name;
     return found;
-end
-$$;
+end $$;

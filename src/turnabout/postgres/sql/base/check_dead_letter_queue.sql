@@ -11,5 +11,4 @@ begin
         end if;
         select q.dead_letter into v_seen from turnabout.queue q where q.name = v_seen;
     end loop;
-end
-$$;
+end $$;

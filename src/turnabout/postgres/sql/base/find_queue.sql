@@ -2,8 +2,7 @@
 -- server it is refused until places are rebuilt (require_places). Without `places` it goes on: the
 -- call only settles leases, of which there are none any more, or changes what a rebuild reads.
 create or replace function turnabout.find_queue(queue text, places boolean default true)
-returns turnabout.queue
-language plpgsql as $$
+returns turnabout.queue language plpgsql as $$
 declare
     found_queue turnabout.queue;
 begin
@@ -16,9 +15,6 @@ begin
             using errcode = 'PQ404', detail = coalesce(find_queue.queue, ''),
             hint = 'send to it, or call turnabout.queue_create';
     end if;
-    if find_queue.places then
-        perform turnabout.require_places();
-    end if;
+    if find_queue.places then perform turnabout.require_places(); end if;
     return found_queue;
-end
-$$;
+end $$;

@@ -8,5 +8,4 @@ begin
     )) then
         perform turnabout.require_places();
     end if;
-end
-$$;
+end $$;

@@ -2,9 +2,7 @@
 -- queue at once would make a ring that neither of them sees. As with lock_keys, a transaction
 -- that has written nothing yet waits up to 5 seconds, any other tries for 50 ms (SQLSTATE 55P03).
 create or replace function turnabout.lock_dead_letter_queues() returns void
-language plpgsql
-set lock_timeout = '5s'
-as $$
+language plpgsql set lock_timeout = '5s' as $$
 declare
     v_lock bigint := hashtextextended('turnabout.dead_letter_queues', 0);
     v_ends_at timestamptz := clock_timestamp() + interval '50 ms';
@@ -16,5 +14,4 @@ begin
             perform turnabout.pause_or_give_up(v_ends_at);
         end loop;
     end if;
-end
-$$;
+end $$;

@@ -7,5 +7,4 @@ begin
             using errcode = 'lock_not_available';
     end if;
     perform pg_sleep(0.005);
-end
-$$;
+end $$;

@@ -3,11 +3,9 @@
 -- ended; null where they are blocked.
 create or replace function turnabout.dead_letter(
     queue turnabout.queue, ids bigint[], reason text, now_ms bigint
-) returns text
-language plpgsql as $$
+) returns text language plpgsql as $$
 declare
-    v_dead_letter turnabout.queue;
-    v_others bigint[];
+    v_dead_letter turnabout.queue; v_others bigint[];
 begin
     perform turnabout.give_back_slots(queue, array_agg(m.id), array_agg(m.channel))
     from turnabout.message m where m.id = any (ids);
@@ -41,5 +39,4 @@ begin
             queue, v_dead_letter, v_others, 'channel', now_ms);
     end if;
     return v_dead_letter.name;
-end
-$$;
+end $$;

@@ -7,19 +7,13 @@
 create or replace function turnabout.end_done(
     queue turnabout.queue, ids bigint[], attempt int, now_ms bigint, all_ids bigint[],
     leased_at bigint[], results bytea[] default null, result_types text[] default null
-) returns int
-language plpgsql
-set enable_hashjoin = on
-set enable_nestloop = off
-as $$
+) returns int language plpgsql set enable_hashjoin = on set enable_nestloop = off as $$
 declare
-    v_ended bigint[];
-    v_channels text[];
+    v_ended bigint[]; v_channels text[];
 begin
     with gone as (
         delete from turnabout.message m
-        where m.id = any (ids)
-            and (end_done.attempt is null or m.attempt = end_done.attempt - 1)
+        where m.id = any (ids) and (end_done.attempt is null or m.attempt = end_done.attempt - 1)
             and m.queue_id + 0 = queue.id
         returning m.*
     ),
@@ -38,13 +32,10 @@ begin
     ),
     noted as (
         insert into turnabout.event (at, message_id, queue_id, attempt, kind, channel, note)
-        select now_ms, g.id, queue.id, g.attempt + 1, 'done', g.channel, g.note
-        from gone g
-        where queue.events = 'all'
-        order by g.id
+        select now_ms, g.id, queue.id, g.attempt + 1, 'done', g.channel, g.note from gone g
+        where queue.events = 'all' order by g.id
     )
     select array_agg(g.id), array_agg(g.channel) into v_ended, v_channels from gone g;
     perform turnabout.give_back_slots(queue, v_ended, v_channels);
     return coalesce(cardinality(v_ended), 0);
-end
-$$;
+end $$;

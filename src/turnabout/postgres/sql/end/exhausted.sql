@@ -3,8 +3,7 @@
 -- it, so that no message is ever both undeliverable and alive.
 create or replace function turnabout.exhausted(
     queue turnabout.queue, charged int, deliveries int
-) returns text
-language sql immutable parallel safe as $$
+) returns text language sql immutable parallel safe as $$
     select case
         when charged >= queue.max_attempts then 'attempts'
         when deliveries >= queue.max_deliveries then 'deliveries'

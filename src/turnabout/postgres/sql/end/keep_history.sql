@@ -2,8 +2,7 @@
 -- way), if the queue keeps such.
 create or replace function turnabout.keep_history(
     queue turnabout.queue, ids bigint[], outcome int, now_ms bigint
-) returns void
-language sql as $$
+) returns void language sql as $$
     {{history
         leased_at = e.leased_at;
         at = now_ms;

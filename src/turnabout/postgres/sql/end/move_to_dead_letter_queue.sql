@@ -1,15 +1,11 @@
 -- Move messages that are the caller's to a dead-letter queue, with their error history.
 create or replace function turnabout.move_to_dead_letter_queue(
     queue turnabout.queue, target turnabout.queue, ids bigint[], reason text, now_ms bigint
-) returns void
-language plpgsql as $$
+) returns void language plpgsql as $$
 declare
-    v_ids bigint[];
-    v_origins text[];
+    v_ids bigint[]; v_origins text[];
 begin
-    if queue.events = 'all' then
-        perform turnabout.note_events(queue, ids, 'dead', now_ms);
-    end if;
+    if queue.events = 'all' then perform turnabout.note_events(queue, ids, 'dead', now_ms); end if;
     perform turnabout.keep_history(queue, ids, 2, now_ms);
     insert into turnabout.tally (queue_id, dead) values (queue.id, cardinality(ids));
 
@@ -21,8 +17,6 @@ begin
         'redrives', coalesce((m.origin::json ->> 'redrives')::int, 0)
     )::text)
     into v_ids, v_origins
-    from turnabout.message m
-    where m.id = any (ids);
+    from turnabout.message m where m.id = any (ids);
     perform turnabout.move_messages(target, v_ids, v_origins, now_ms);
-end
-$$;
+end $$;

@@ -1,9 +1,7 @@
 -- Write a policy into its channel's row, which the caller has locked, and wake the channel.
 create or replace function turnabout.apply_policy(queue_id int, channel text, policy jsonb)
-returns void
-language sql as $$
-    update turnabout.channel c
-    set max_concurrency = p.max_concurrency,
+returns void language sql as $$
+    update turnabout.channel c set max_concurrency = p.max_concurrency,
         rate_count = p.rate_count,
         rate_period_ms = p.rate_period_ms,
         rate_burst = p.rate_burst,

@@ -4,20 +4,17 @@
 -- The row is only written if it changes otherwise: notes that are not folded yet are found again.
 create or replace function turnabout.pay_queue_limit(
     queue turnabout.queue, own turnabout.queue_limit, ids bigint[], now_ms bigint
-) returns void
-language plpgsql as $$
+) returns void language plpgsql as $$
 declare
     v_count int;
 begin
     with taken as materialized (
-        select m.id, m.attempt + 1 as attempt, m.channel
-        from turnabout.message m
+        select m.id, m.attempt + 1 as attempt, m.channel from turnabout.message m
         where m.id = any (ids)
     ),
     put as (
         insert into turnabout.slot (id, queue_id, attempt, channel)
-        select t.id, queue.id, t.attempt, t.channel
-        from taken t
+        select t.id, queue.id, t.attempt, t.channel from taken t
         where (
             select 1 from turnabout.slot s
             where s.queue_id = queue.id and s.channel = t.channel and s.id = t.id
@@ -37,5 +34,4 @@ begin
         l.leased <> own.leased or l.rate_tat_us <> own.rate_tat_us
         or l.rate_depth_us <> own.rate_depth_us or l.folded_to < own.folded_to - 1000
     );
-end
-$$;
+end $$;

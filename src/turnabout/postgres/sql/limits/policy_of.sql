@@ -6,10 +6,8 @@ declare
     v_policy jsonb;
 begin
     select w.policy into v_policy from turnabout.wake w
-    where w.queue_id = policy_of.queue_id and w.channel = policy_of.channel
-        and w.policy is not null
-    order by w.id desc
-    limit 1;
+    where w.queue_id = policy_of.queue_id and w.channel = policy_of.channel and w.policy is not null
+    order by w.id desc limit 1;
     if not found then
         select jsonb_build_object(
             'max_concurrency', c.max_concurrency, 'rate_count', c.rate_count,
@@ -21,5 +19,4 @@ begin
         where c.queue_id = policy_of.queue_id and c.name = policy_of.channel and c.own;
     end if;
     return v_policy;
-end
-$$;
+end $$;

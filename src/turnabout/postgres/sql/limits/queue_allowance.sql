@@ -4,8 +4,7 @@
 create or replace function turnabout.queue_allowance(
     queue turnabout.queue, now_ms bigint, inout own turnabout.queue_limit, out messages int,
     out opens_at bigint
-)
-language plpgsql stable as $$
+) language plpgsql stable as $$
 declare
     v_depth bigint := queue.queue_rate_burst * queue.queue_rate_interval_us;
     v_tokens int;
@@ -26,5 +25,4 @@ begin
             own.rate_tat_us - (queue.queue_rate_burst - 1) * queue.queue_rate_interval_us + 999
         ) / 1000;
     end if;
-end
-$$;
+end $$;

@@ -9,23 +9,16 @@
 create or replace function turnabout.wake_channels(queue_id int, now_ms bigint) returns void
 language plpgsql as $$
 declare
-    v_names text[];
-    v_last bigint;
-    v_rows tid[];
-    v_wake record;
+    v_names text[]; v_last bigint; v_rows tid[]; v_wake record;
     v_changed text[] := '{}';
 begin
     -- 1. Channels with wakes; rows for those that have none.
-    select array_agg(distinct n.channel order by n.channel), max(n.id) into v_names, v_last
-    from (
-        select w.channel, w.id from turnabout.wake w
-        where w.queue_id = wake_channels.queue_id
-        order by w.id
-        limit 500
+    select array_agg(distinct n.channel order by n.channel), max(n.id) into v_names, v_last from (
+        select w.channel, w.id from turnabout.wake w where w.queue_id = wake_channels.queue_id
+        order by w.id limit 500
     ) n;
     if v_names is not null then
-        insert into turnabout.channel (queue_id, name)
-        select wake_channels.queue_id, missing.name
+        insert into turnabout.channel (queue_id, name) select wake_channels.queue_id, missing.name
         from (
             select n.name from unnest(v_names) n (name)
             where (
@@ -43,8 +36,7 @@ begin
         from unnest(v_names) n (name)
         cross join lateral (
             select c.name, c.ctid from turnabout.channel c
-            where c.queue_id = wake_channels.queue_id and c.name = n.name
-            for update skip locked
+            where c.queue_id = wake_channels.queue_id and c.name = n.name for update skip locked
         ) held;
 
         -- 3. Take their wakes, apply changes of policy in their order, and wake them.
@@ -57,12 +49,10 @@ begin
             )
             select n.channel, n.policy from taken n where n.policy is not null order by n.id
         loop
-            perform turnabout.apply_policy(
-                wake_channels.queue_id, v_wake.channel, v_wake.policy);
+            perform turnabout.apply_policy(wake_channels.queue_id, v_wake.channel, v_wake.policy);
             v_changed := v_changed || v_wake.channel;
         end loop;
-        update turnabout.channel c
-        set awake = true, wake_at = null
+        update turnabout.channel c set awake = true, wake_at = null
         where c.ctid = any (v_rows) and not c.awake;
 
         -- 4. Live leases and delayed messages from before a first policy count from now on.
@@ -74,14 +64,9 @@ begin
     end if;
 
     -- 5. Rows whose time has come.
-    update turnabout.channel c
-    set awake = true, wake_at = null
-    where c.ctid = any (array(
+    update turnabout.channel c set awake = true, wake_at = null where c.ctid = any (array(
         select s.ctid from turnabout.channel s
-        where s.queue_id = wake_channels.queue_id and s.wake_at <= now_ms
-        order by s.wake_at
-        limit 500
-        for update skip locked
+        where s.queue_id = wake_channels.queue_id and s.wake_at <= now_ms order by s.wake_at
+        limit 500 for update skip locked
     ));
-end
-$$;
+end $$;

@@ -4,11 +4,9 @@
 --
 -- A row is a hint. So where there are too many, as of somebody who makes names up, none is added,
 -- and those who wait look once a second.
--- plans: pinned
 create or replace function turnabout.add_waiters(
     process text, queues text[], changes smallint[], valid_ms int, sweep boolean default false
-) returns void
-language plpgsql as $$
+) returns void language plpgsql as $$  -- plans: pinned
 declare
     v_now bigint := turnabout.clock_ms();
     v_until bigint := v_now + least(add_waiters.valid_ms, 60000);
@@ -49,5 +47,4 @@ begin
         where w.process = any (v_left) and w.queue = any (add_waiters.queues collate "C")
             and w.until < v_now - 60000;
     end if;
-end
-$$;
+end $$;

@@ -6,5 +6,4 @@ begin
         raise exception 'at most 1,000 queues in one call, not %', cardinality(queues)
             using errcode = '22023';
     end if;
-end
-$$;
+end $$;

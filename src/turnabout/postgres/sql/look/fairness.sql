@@ -6,7 +6,6 @@
 -- each, service is shared out max-min by weight: a channel that waited all through the slice could
 -- have had more, any other asked for what it got. `got` and `fair` are of the slices that a
 -- channel's oldest ready message has waited through.
--- plans: free
 create or replace function turnabout.fairness(
     queue text, span_ms bigint, sort text, find text, beyond int, most int,
     now_ms turnabout.instant default null
@@ -14,10 +13,7 @@ create or replace function turnabout.fairness(
     channel text, ready bigint, leased bigint, oldest_ready_ms bigint, blocked text, weight int,
     served bigint, busy_ms bigint, got bigint, fair float8, starved bigint, waiting bigint,
     channels bigint, window_ms bigint, by_leases boolean
-)
-language plpgsql
-set work_mem = '64MB'
-as $$
+) language plpgsql set work_mem = '64MB' as $$  -- plans: free
 declare
     v_queue turnabout.queue := turnabout.find_queue(fairness.queue);
     v_now bigint := coalesce(fairness.now_ms, turnabout.clock_ms());
@@ -25,8 +21,7 @@ declare
         select h.finished_at from turnabout.history h
         where h.queue_id = v_queue.id and h.finished_at > v_now - fairness.span_ms
             and h.finished_at <= v_now
-        order by h.finished_at desc, h.id desc
-        offset 10000 limit 1
+        order by h.finished_at desc, h.id desc offset 10000 limit 1
     ));
     v_slice bigint := greatest(1, (v_now - v_from) / 30);
 begin
@@ -44,9 +39,7 @@ begin
         select p.channel, (count(*) filter (where p.state = 'ready'))::int as ready,
             (count(*) filter (where p.state = 'leased'))::int as leased,
             min(p.id) filter (where p.state = 'ready') as oldest
-        from (
-            {{places queue = v_queue.id; now = v_now}}
-        ) p (channel, id, state, until)
+        from ({{places queue = v_queue.id; now = v_now}}) p (channel, id, state, until)
         group by p.channel
     ),
     known as (
@@ -54,8 +47,7 @@ begin
             coalesce(n.leased, 0) as leased, sum(n.leased) over () as all_leased,
             coalesce(d.served, 0) + coalesce(n.leased, 0) as served,
             coalesce(d.busy_ms, 0) as busy_ms, v_now - greatest(m.sent_at, m.at) as waits_ms
-        from counted n
-        left join turnabout.message m on m.id = n.oldest
+        from counted n left join turnabout.message m on m.id = n.oldest
         full join (
             select d.channel, sum(d.served)::int as served, sum(d.busy_ms)::bigint as busy_ms
             from done d group by d.channel
@@ -87,8 +79,7 @@ begin
             union all
             select 0, j.channel, j.leased from judged j where j.leased > 0
         ) s
-        join judged j on j.channel = s.channel
-        group by 1, 2, 3, 4
+        join judged j on j.channel = s.channel group by 1, 2, 3, 4
     ),
     -- Water is poured into the slice: who asked for little has that, the others share what is left.
     levels as (
@@ -99,15 +90,13 @@ begin
             select a.slice, sum(a.served)::float8 as water,
                 coalesce(sum(a.served) filter (where a.waits), 0)::float8 as left_over,
                 (select sum(w.width) from widths w where w.slices > a.slice) as width
-            from asked a
-            group by a.slice
+            from asked a group by a.slice
         ) t
         left join lateral (
             select a.served::float8 / a.weight as depth,
                 (t.water - sum(a.served) over above + a.served)
                     / (coalesce(t.width, 0) + sum(a.weight) over here) as level
-            from asked a
-            where a.slice = t.slice and not a.waits
+            from asked a where a.slice = t.slice and not a.waits
             window above as (order by a.served::float8 / a.weight, a.channel),
                 here as (order by a.served::float8 / a.weight desc, a.channel desc)
         ) i on true
@@ -125,10 +114,8 @@ begin
             where a.waits group by a.channel
         ) g on g.channel = j.channel
         left join (
-            select n.slices, sum(l.level) as level
-            from generate_series(1, 30) n (slices)
-            join levels l on l.slice < n.slices
-            group by n.slices
+            select n.slices, sum(l.level) as level from generate_series(1, 30) n (slices)
+            join levels l on l.slice < n.slices group by n.slices
         ) f on f.slices = j.slices and 1 < (select count(*) from judged o where o.slices > 0)
     ),
     told as (
@@ -156,5 +143,4 @@ begin
     (select p.channel, p.ready, p.leased, p.waits_ms, p.blocked, p.weight, p.served::bigint,
         p.busy_ms::bigint, p.got::bigint, p.fair, p.starved::int::bigint, 0, 0, 0, null
     from page p);
-end
-$$;
+end $$;

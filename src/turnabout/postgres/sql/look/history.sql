@@ -4,7 +4,6 @@
 -- A message that was redriven may end twice in one millisecond: `rest` tells such rows apart, by
 -- transaction, attempt and outcome. Cursors of earlier libraries have none, and mean the first of
 -- them.
--- plans: pinned
 create or replace function turnabout.history(
     queue text, most int, outcome text default null, channel turnabout.channel_name default null,
     error text default null, finished_from bigint default null, finished_until bigint default null,
@@ -14,8 +13,7 @@ create or replace function turnabout.history(
     id bigint, of_channel text, ended text, sent_at bigint, leased_at bigint, finished_at bigint,
     attempt int, failures int, crashes int, last_error text, result bytea, result_type text,
     payload bytea, content_type text, headers text, note text, rest text
-)
-language plpgsql as $$
+) language plpgsql as $$  -- plans: pinned
 declare
     v_queue turnabout.queue := turnabout.find_queue(history.queue, false);
     v_now bigint := coalesce(history.now_ms, turnabout.clock_ms());
@@ -52,8 +50,7 @@ begin
         limit history.most)
         union all
         (select r.* from turnabout.history r
-        where r.queue_id = v_queue.id and r.outcome > 1
-            and coalesce(v_outcome, '') <> 'done'
+        where r.queue_id = v_queue.id and r.outcome > 1 and coalesce(v_outcome, '') <> 'done'
             and (v_outcome is null or turnabout.outcome_name(r.outcome) = v_outcome)
             and (r.finished_at, r.id) <= (v_at, v_id)
             and (r.finished_at < v_at or r.id < v_id
@@ -67,5 +64,4 @@ begin
     ) h
     order by h.finished_at desc, h.id desc, h.xid desc nulls last, h.attempt desc, h.outcome desc
     limit history.most;
-end
-$$;
+end $$;

@@ -2,12 +2,10 @@
 -- namespace is not found.
 -- Volatile, so that it sees a queue which another transaction has made since the statement began,
 -- and which queue_create has just waited for.
--- plans: free
 create or replace function turnabout.queue_list(
     queue text default null, namespace text default null, after text default null,
     most int default null
-) returns setof turnabout.queue
-language plpgsql as $$
+) returns setof turnabout.queue language plpgsql as $$  -- plans: free
 begin
     if queue_list.queue is not null then
         return next turnabout.find_queue(case
@@ -21,14 +19,11 @@ begin
         select q.* from turnabout.queue q
         where left(q.name, greatest(position('/' in q.name), 1) - 1) = queue_list.namespace
             and (queue_list.after is null or q.name > queue_list.after)
-        order by q.name
-        limit queue_list.most;
+        order by q.name limit queue_list.most;
     else
         return query
         select q.* from turnabout.queue q
-        where queue_list.after is null or q.name > queue_list.after
-        order by q.name
+        where queue_list.after is null or q.name > queue_list.after order by q.name
         limit queue_list.most;
     end if;
-end
-$$;
+end $$;

@@ -3,11 +3,9 @@
 -- in an index for each queue that has an entry there, so queues without any cost nothing. Or by
 -- `old` rows: that reads a few entries of each queue, so it is called rarely. Work that only
 -- matters to receivers is left to them.
--- plans: pinned
 create or replace function turnabout.queues_due(
     old boolean default false, most int default 500, now_ms turnabout.instant default null
-) returns setof text
-language plpgsql as $$
+) returns setof text language plpgsql as $$  -- plans: pinned
 declare
     v_now bigint := coalesce(queues_due.now_ms, turnabout.clock_ms());
     v_longest bigint;
@@ -26,11 +24,9 @@ begin
                 where r.queue_id > t.id and r.expires_at > 0
                 order by r.queue_id, r.expires_at limit 1)
             )
-            from there t
-            where t.id is not null
+            from there t where t.id is not null
         )
-        select q.name::text
-        from (
+        select q.name::text from (
             select t.id from there t
             where (select 1 from turnabout.scheduled s
                     where s.queue_id = t.id and s.at <= v_now limit 1) is not null
@@ -45,12 +41,9 @@ begin
             where r.state = 'running' and (r.next_at is null or r.next_at <= v_now)
             union
             select (select o.id from turnabout.queue o where o.name = c.queue)
-            from turnabout.recent_change c
-            where c.queue <> ''
+            from turnabout.recent_change c where c.queue <> ''
         ) due (id)
-        join turnabout.queue q on q.id = due.id
-        order by random()
-        limit queues_due.most;
+        join turnabout.queue q on q.id = due.id order by random() limit queues_due.most;
         return;
     end if;
 
@@ -74,12 +67,9 @@ begin
             where d.queue_id = q.id and d.until_ms < v_now - 60000 limit 1) is not null
         or (select (select 1 from turnabout.message m
                 where m.id = d.message_id and m.queue_id + 0 = q.id) is null
-            from turnabout.dedup d
-            where d.queue_id = q.id and d.until_ms is null
+            from turnabout.dedup d where d.queue_id = q.id and d.until_ms is null
             order by d.until_ms, d.message_id limit 1)
         or (select e.at from turnabout.event e
             where e.queue_id = q.id order by e.xid, e.seq limit 1) < v_now - 86400000
-    order by random()
-    limit queues_due.most;
-end
-$$;
+    order by random() limit queues_due.most;
+end $$;

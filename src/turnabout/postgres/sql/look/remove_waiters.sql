@@ -1,9 +1,7 @@
 -- A process waits no longer, in no queue.
--- plans: pinned
 create or replace function turnabout.remove_waiters(process text) returns void
-language plpgsql as $$
+language plpgsql as $$  -- plans: pinned
 begin
     delete from turnabout.waiter w
     where w.process = remove_waiters.process and w.role = session_user::regrole;
-end
-$$;
+end $$;

@@ -1,10 +1,8 @@
 -- Keep what a worker says of itself, as JSON; null: it has ended. A thousand workers of a queue are
 -- kept at most, and nothing that is an hour old.
--- plans: pinned
 create or replace function turnabout.worker_report(
     queue text, worker text, state text, now_ms turnabout.instant default null
-) returns void
-language plpgsql as $$
+) returns void language plpgsql as $$  -- plans: pinned
 declare
     v_queue turnabout.queue := turnabout.find_queue(worker_report.queue, false);
     v_now bigint := coalesce(worker_report.now_ms, turnabout.clock_ms());
@@ -22,13 +20,8 @@ begin
             where w.queue = v_queue.name and w.worker = worker_report.worker
         )
     on conflict (queue, worker) do update set seen_at = excluded.seen_at, state = excluded.state;
-    delete from turnabout.worker w
-    where w.ctid = any (array(
-        select o.ctid from turnabout.worker o
-        where o.seen_at < v_now - 3600000
-        order by o.seen_at
-        limit 100
-        for update skip locked
+    delete from turnabout.worker w where w.ctid = any (array(
+        select o.ctid from turnabout.worker o where o.seen_at < v_now - 3600000 order by o.seen_at
+        limit 100 for update skip locked
     ));
-end
-$$;
+end $$;

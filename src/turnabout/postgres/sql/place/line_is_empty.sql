@@ -21,5 +21,4 @@ begin
         )
         select case when bool_or(h.is_left) then false when count(*) = 1 then true end from hop h
     );
-end
-$$;
+end $$;

@@ -3,8 +3,7 @@
 -- them), and pages, each as dear as two entries. (Entries known to be dead are skipped, but their
 -- pages are read until vacuum comes.) A plain expression, inlined where it is called: starting a
 -- function would take longer.
-create or replace function turnabout.line_walked() returns bigint
-language sql volatile as $$
+create or replace function turnabout.line_walked() returns bigint language sql volatile as $$
     select pg_stat_get_xact_tuples_returned('turnabout.ready_line'::regclass)
         - pg_stat_get_xact_tuples_fetched('turnabout.ready_line'::regclass)
         + 2 * pg_stat_get_xact_blocks_fetched('turnabout.ready_line'::regclass)

@@ -4,8 +4,7 @@
 create or replace function turnabout.lock_messages(queue_id int, ids bigint[]) returns bigint[]
 language plpgsql as $$
 declare
-    v_held bigint[];
-    v_there int;
+    v_held bigint[]; v_there int;
 begin
     for i in 0 .. 5 loop
         v_held := array(
@@ -20,5 +19,4 @@ begin
         perform pg_sleep(0.002 * (1 << i));
     end loop;
     return v_held;
-end
-$$;
+end $$;

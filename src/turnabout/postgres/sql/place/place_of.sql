@@ -1,7 +1,6 @@
 -- Where a message stands: ready, scheduled, leased, or gone.
--- plans: pinned
 create or replace function turnabout.place_of(queue_id int, id bigint) returns text
-language plpgsql as $$
+language plpgsql as $$  -- plans: pinned
 declare
     v_message turnabout.message;
 begin
@@ -15,5 +14,4 @@ begin
             'ready'  -- since a crash nothing is leased
         )
     end;
-end
-$$;
+end $$;

@@ -15,27 +15,18 @@
 create or replace function turnabout.set_head_marks(queue_id int, taken bigint[]) returns void
 language plpgsql as $$
 declare
-    v_taken record;
-    v_before bigint;
-    v_found record;
-    v_live bigint;
-    v_mark bigint;
+    v_taken record; v_before bigint; v_found record; v_live bigint; v_mark bigint;
 begin
     for v_taken in
-        select distinct on (m.channel) m.channel, m.priority, m.id
-        from turnabout.message m
-        where m.id = any (taken)
-        order by m.channel, m.priority, m.id
+        select distinct on (m.channel) m.channel, m.priority, m.id from turnabout.message m
+        where m.id = any (taken) order by m.channel, m.priority, m.id
     loop
         v_before := turnabout.line_walked();
         select r.id, r.priority, case when r.id < 0 then r.at else r.id end as since into v_found
         from turnabout.ready r
         where r.queue_id = set_head_marks.queue_id and not r.limited and r.channel = v_taken.channel
-        order by r.priority, r.id
-        limit 1;
-        if v_found.id < 0 then
-            v_before := turnabout.line_walked();
-        end if;
+        order by r.priority, r.id limit 1;
+        if v_found.id < 0 then v_before := turnabout.line_walked(); end if;
         -- What others hold is passed over: an open receive must not keep the mark back. If it is
         -- rolled back, maintenance finds its messages behind the mark. The lock only asks, and ends
         -- at once: another that sets head marks would take its message for one that is held, and
@@ -46,12 +37,9 @@ begin
                 queue = set_head_marks.queue_id;
                 name = v_taken.channel;
                 place = v_found}}
-            order by e.priority, e.id
-            limit 1
+            order by e.priority, e.id limit 1
             for share skip locked;
-            if v_live is not null then
-                raise sqlstate 'TBM00';
-            end if;
+            if v_live is not null then raise sqlstate 'TBM00'; end if;
         exception when sqlstate 'TBM00' then
         end;
         v_mark := coalesce(v_live, v_taken.id - 32);
@@ -59,8 +47,7 @@ begin
             or v_live is null and v_found.priority <> v_taken.priority;
         if v_found.id < 0 then
             continue when v_mark <= v_found.since;
-            delete from turnabout.ready r
-            where r.ctid = (
+            delete from turnabout.ready r where r.ctid = (
                 select b.ctid from turnabout.ready b
                 where b.queue_id = set_head_marks.queue_id and not b.limited
                     and b.channel = v_taken.channel and b.priority = v_found.priority
@@ -73,5 +60,4 @@ begin
             set_head_marks.queue_id, v_taken.channel, coalesce(v_found.priority, v_taken.priority),
             v_mark);
     end loop;
-end
-$$;
+end $$;

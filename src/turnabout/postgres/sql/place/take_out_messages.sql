@@ -12,10 +12,8 @@ declare
 begin
     for i in 0 .. 5 loop
         with gone as (
-            delete from turnabout.ready r
-            where r.ctid = any (array(
-                select e.ctid
-                from turnabout.message m
+            delete from turnabout.ready r where r.ctid = any (array(
+                select e.ctid from turnabout.message m
                 cross join unnest(array[false, true]) side (limited)
                 join turnabout.ready e on e.queue_id = m.queue_id and e.limited = side.limited
                     and e.channel = m.channel and e.priority = m.priority and e.id = m.id
@@ -25,10 +23,8 @@ begin
             returning r.id
         ),
         gone_later as (
-            delete from turnabout.scheduled s
-            where s.ctid = any (array(
-                select e.ctid
-                from turnabout.message m
+            delete from turnabout.scheduled s where s.ctid = any (array(
+                select e.ctid from turnabout.message m
                 join turnabout.scheduled e on e.queue_id = m.queue_id and e.at = m.at
                     and e.id = m.id
                 where m.id = any (ids) and m.queue_id + 0 = take_out_messages.queue_id
@@ -44,5 +40,4 @@ begin
         perform pg_sleep(0.002 * (1 << i));
     end loop;
     return v_taken;
-end
-$$;
+end $$;

@@ -7,5 +7,4 @@ begin
         where m.id = any (ids) and m.queue_id + 0 = waiting_ids.queue_id
             and exists ({{waiting m = m}})
     );
-end
-$$;
+end $$;

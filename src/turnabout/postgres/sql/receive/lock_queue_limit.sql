@@ -6,48 +6,38 @@
 -- briefly.
 create or replace function turnabout.lock_queue_limit(
     queue turnabout.queue, now_ms bigint, most int
-) returns turnabout.queue_limit
-language plpgsql
-set lock_timeout = '50ms'
-as $$
+) returns turnabout.queue_limit language plpgsql set lock_timeout = '50ms' as $$
 declare
-    v_limit turnabout.queue_limit;
-    v_changes record;
+    v_limit turnabout.queue_limit; v_changes record;
 begin
     -- 1. The lock. The first to come makes the row.
     begin
         for i in 1 .. 2 loop
             if pg_current_xact_id_if_assigned() is null then
-                select l.* into v_limit from turnabout.queue_limit l
-                where l.queue_id = queue.id
+                select l.* into v_limit from turnabout.queue_limit l where l.queue_id = queue.id
                 for update;
             else
-                select l.* into v_limit from turnabout.queue_limit l
-                where l.queue_id = queue.id
+                select l.* into v_limit from turnabout.queue_limit l where l.queue_id = queue.id
                 for update skip locked;
             end if;
             exit when i = 2 or v_limit.queue_id is not null;
             with made as (
                 insert into turnabout.queue_limit (queue_id) values (queue.id)
-                on conflict do nothing
-                returning queue_id
+                on conflict do nothing returning queue_id
             )
             insert into turnabout.slot_change (queue_id) select m.queue_id from made m;
         end loop;
     exception when lock_not_available then
         return null;
     end;
-    if v_limit.queue_id is null then
-        return null;
-    end if;
+    if v_limit.queue_id is null then return null; end if;
 
     -- 2. What was given back since, and now. Notes of transactions before `folded_to` are all gone,
     --    and none can come: their dead entries, which an old snapshot keeps, are not read again.
     perform turnabout.run_timers(queue, now_ms, most);
     with gone as (
         delete from turnabout.slot_change c
-        where c.queue_id = queue.id and c.xid >= v_limit.folded_to
-        returning c.freed
+        where c.queue_id = queue.id and c.xid >= v_limit.folded_to returning c.freed
     )
     select sum(g.freed)::int as freed,
         case when bool_or(g.freed is null) or exists (
@@ -61,5 +51,4 @@ begin
     v_limit.leased := coalesce(v_changes.slots, v_limit.leased - coalesce(v_changes.freed, 0));
     v_limit.folded_to := v_changes.xmin;
     return v_limit;
-end
-$$;
+end $$;

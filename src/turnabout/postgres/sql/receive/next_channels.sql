@@ -11,17 +11,13 @@ create or replace function turnabout.next_channels(
     quantum int, limits boolean, now_ms bigint, shard int, shards int
 ) returns table (
     names text[], takes int[], kinds text[], served int, place text, lap int, is_end boolean
-)
-language plpgsql as $$
+) language plpgsql as $$
 declare
     v_visits int := least((left_over * boost + quantum - 1) / quantum, left_over + 500);
     v_open text[];
     v_leftovers text[] := '{}';
     v_held text[] := '{}';
-    v_all text[];
-    v_kinds text[];
-    v_weights int[];
-    v_visited int;
+    v_all text[]; v_kinds text[]; v_weights int[]; v_visited int;
     v_times int := quantum;
     v_more int := 0;  -- how many of weight 1 have one message more
 begin
@@ -40,27 +36,20 @@ begin
         cross join lateral (
             ({{entry what = r.channel, hop.lap; queue = queue.id; after = > hop.channel}})
             union all
-            ({{entry what = r.channel, 1; queue = queue.id; after = >= '' and hop.lap = 0}})
-            limit 1
+            ({{entry what = r.channel, 1; queue = queue.id; after = >= '' and hop.lap = 0}}) limit 1
         ) next
         where hop.nr < v_visits and (next.lap = 0 or next.channel <= start collate "C")
     )
-    select array_agg(hop.channel order by hop.lap, hop.channel) into v_open
-    from hop
+    select array_agg(hop.channel order by hop.lap, hop.channel) into v_open from hop
     where hop.nr > 0 and (hop.lap > from_lap or hop.channel > from_place collate "C")
-        and (
-            shards is null or hop.channel = ''
-            or turnabout.shard_of(hop.channel, shards) = shard
-        );
+        and (shards is null or hop.channel = '' or turnabout.shard_of(hop.channel, shards) = shard);
 
     if limits then
         -- 2. Leftovers: messages sent before their channel became limited. They move over.
-        select coalesce(array_agg(o.channel), '{}') into v_leftovers
-        from unnest(v_open) o (channel)
+        select coalesce(array_agg(o.channel), '{}') into v_leftovers from unnest(v_open) o (channel)
         where queue.limited
             or (
-                select 1 from turnabout.channel c
-                where c.queue_id = queue.id and c.name = o.channel
+                select 1 from turnabout.channel c where c.queue_id = queue.id and c.name = o.channel
             ) is not null
             or exists (
                 select from turnabout.wake w
@@ -90,8 +79,7 @@ begin
                     case when turnabout.has_limits(queue, c) then 'limited' else 'free' end,
                     coalesce(c.weight, queue.weight, 1)
                 from turnabout.channel c
-                where limits and c.queue_id = queue.id
-                    and c.awake_name > from_place collate "C"
+                where limits and c.queue_id = queue.id and c.awake_name > from_place collate "C"
                     and (from_lap = 0 or c.awake_name <= start collate "C")
                     and (shards is null or turnabout.shard_of(c.name, shards) = shard)
                 order by c.awake_name limit v_visits
@@ -108,8 +96,7 @@ begin
                 order by c.awake_name limit v_visits
             ) wrapped
         ) u (name, kind, weight)
-        order by 4, 1, u.kind = 'leftover'
-        limit v_visits
+        order by 4, 1, u.kind = 'leftover' limit v_visits
     ) v;
     is_end := coalesce(cardinality(v_all), 0) < v_visits;
     if v_all is null then
@@ -123,8 +110,7 @@ begin
         from unnest(v_all, v_kinds) a (name, kind)
         cross join lateral (
             select c.name from turnabout.channel c
-            where c.queue_id = queue.id and c.name = a.name and c.awake
-            for update skip locked
+            where c.queue_id = queue.id and c.name = a.name and c.awake for update skip locked
         ) held
         where a.kind = 'limited';
     end if;
@@ -164,5 +150,4 @@ begin
     lap := (place <= start collate "C")::int;
     is_end := is_end and v_visited = cardinality(v_all);
     return next;
-end
-$$;
+end $$;

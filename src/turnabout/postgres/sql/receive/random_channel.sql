@@ -4,18 +4,14 @@ create or replace function turnabout.random_channel(queue_id int) returns text
 language plpgsql as $$
 declare
     v_last bigint := pg_sequence_last_value('turnabout.message_id_seq'::regclass);
-    v_id bigint;
-    v_channel text;
+    v_id bigint; v_channel text;
 begin
     -- Backlogs differ by orders of magnitude, so the distance to the last id does, too.
     for i in 1 .. 4 loop
         v_id := v_last - (10 ^ (1 + 5 * random()))::bigint;
-        select near.channel into v_channel
-        from (
+        select near.channel into v_channel from (
             select m.queue_id, m.channel from turnabout.message m
-            where m.id between greatest(v_id, 1) and v_id + 50
-            order by m.id
-            limit 20
+            where m.id between greatest(v_id, 1) and v_id + 50 order by m.id limit 20
         ) near
         where near.queue_id = random_channel.queue_id and exists (
             select from turnabout.ready r
@@ -25,5 +21,4 @@ begin
         exit when found;
     end loop;
     return v_channel;
-end
-$$;
+end $$;

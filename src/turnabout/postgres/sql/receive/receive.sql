@@ -26,7 +26,6 @@
 -- One row per message. A last row without an id tells more: if it is alone, `at` says when it is
 -- worth asking again; else where the turn goes on (`channel`, and in `attempt` how often it was
 -- served). Where not all of `ids` were held, one more row has in `headers` what `ack` answers.
--- plans: pinned
 create or replace function turnabout.receive(
     queue text, max_messages turnabout.batch, lease_ms turnabout.lease_time default null,
     turn text default null, served int default 0, shard int default null, shards int default null,
@@ -34,21 +33,15 @@ create or replace function turnabout.receive(
     leases bigint[] default null, results turnabout.kept[] default null,
     result_types turnabout.content_type[] default null, check_due boolean default true,
     within boolean default false, run int default 1
-) returns setof turnabout.delivery
-language plpgsql as $$
+) returns setof turnabout.delivery language plpgsql as $$  -- plans: pinned
 declare
-    v_queue_id int;
-    v_lease_ms bigint;
-    v_walked bigint;
+    v_queue_id int; v_lease_ms bigint; v_walked bigint;
     v_found boolean := false;
     v_plain boolean;  -- nothing special is going on
     v_now bigint := coalesce(receive.now_ms, turnabout.clock_ms());
     -- Without a turn: after the last possible name, and so around to the first.
     v_start text collate "C" := coalesce(receive.turn, repeat(chr(1114111), 64));
-    v_channel text;
-    v_last int;
-    v_queue turnabout.queue;
-    v_acked turnabout.delivery;
+    v_channel text; v_last int; v_queue turnabout.queue; v_acked turnabout.delivery;
 begin
     -- 0. This may lease under settings as they are read here (see settle_changes). Where the
     --    snapshot is older, it says so itself.
@@ -77,8 +70,7 @@ begin
     ) then
         -- Which channel has something that nobody holds? Undone by an error.
         begin
-            select d.channel into v_channel
-            from turnabout.receive(
+            select d.channel into v_channel from turnabout.receive(
                 receive.queue, 1, receive.lease_ms, receive.turn, receive.served, receive.shard,
                 receive.shards, receive.now_ms) d
             where d.id is not null;
@@ -112,13 +104,10 @@ begin
             and (select 1 from turnabout.wake w where w.queue_id = q.id limit 1) is null
             and (
                 select 1 from turnabout.ready r
-                where r.queue_id = q.id and r.expires_at > 0 and r.expires_at <= v_now
-                limit 1
+                where r.queue_id = q.id and r.expires_at > 0 and r.expires_at <= v_now limit 1
             ) is null
     into v_queue_id, v_lease_ms, v_plain
-    from turnabout.queue q
-    cross join turnabout.whole
-    where q.name = receive.queue;
+    from turnabout.queue q cross join turnabout.whole where q.name = receive.queue;
 
     if v_plain and receive.check_due and not receive.within then
         select (
@@ -132,8 +121,7 @@ begin
                 where s.queue_id = q.id and s.expires_at <= v_now limit 1
             ) is null
         into v_plain
-        from turnabout.queue q
-        where q.id = v_queue_id;
+        from turnabout.queue q where q.id = v_queue_id;
     end if;
 
     -- 2. The everyday case; and all others, also where others hold what is there.
@@ -151,8 +139,7 @@ begin
             + 16 * receive.max_messages / turnabout.quantum(receive.max_messages)
         then
             perform turnabout.set_head_marks(v_queue_id, l.ids)
-            from turnabout.lease l
-            where l.id = currval('turnabout.lease_number');
+            from turnabout.lease l where l.id = currval('turnabout.lease_number');
         end if;
     end if;
     if not v_found then
@@ -162,8 +149,5 @@ begin
             v_queue, receive.max_messages, coalesce(receive.lease_ms, v_queue.lease_ms), v_start,
             receive.served, receive.shard, receive.shards, v_now, receive.now_ms);
     end if;
-    if v_acked.headers is not null then
-        return next v_acked;
-    end if;
-end
-$$;
+    if v_acked.headers is not null then return next v_acked; end if;
+end $$;

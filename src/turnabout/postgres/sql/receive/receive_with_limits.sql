@@ -4,12 +4,9 @@
 create or replace function turnabout.receive_with_limits(
     queue turnabout.queue, max_messages int, lease_ms bigint, start text, served int, shard int,
     shards int, now_ms bigint, at_ms bigint
-) returns setof turnabout.delivery
-language plpgsql as $$
+) returns setof turnabout.delivery language plpgsql as $$
 declare
-    v_ids bigint[];
-    v_at bigint;
-    v_turn turnabout.delivery;
+    v_ids bigint[]; v_at bigint; v_turn turnabout.delivery;
     v_most int := receive_with_limits.max_messages;
     v_own turnabout.queue_limit;  -- limits of the queue itself
     v_open record;                -- what they allow
@@ -49,16 +46,11 @@ begin
             queue, v_at, case when shards is null then 5 else 200 end);
         return;
     end if;
-    if v_turn.channel is not null then
-        return next v_turn;
-    end if;
+    if v_turn.channel is not null then return next v_turn; end if;
     if queue.events = 'all' then
-        insert into turnabout.event (
-            at, message_id, due_at, queue_id, attempt, kind, channel, note)
+        insert into turnabout.event (at, message_id, due_at, queue_id, attempt, kind, channel, note)
         select v_at, m.id, l.until, queue.id, m.attempt + 1, 'leased', m.channel, m.note
-        from turnabout.message m
-        join turnabout.lease l on l.id = currval('turnabout.lease_number')
+        from turnabout.message m join turnabout.lease l on l.id = currval('turnabout.lease_number')
         where m.id = any (v_ids);
     end if;
-end
-$$;
+end $$;

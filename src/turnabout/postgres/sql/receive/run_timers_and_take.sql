@@ -3,8 +3,7 @@
 create or replace function turnabout.run_timers_and_take(
     queue turnabout.queue, most int, start text, served int, shard int, shards int, now_ms bigint,
     inout at_ms bigint, out ids bigint[], out turn text, out turn_served int
-)
-language plpgsql as $$
+) language plpgsql as $$
 declare
     v_quantum int := turnabout.quantum(most);
     v_rows boolean;    -- some channel has, or had, limits
@@ -25,16 +24,11 @@ begin
                 where c.queue_id = queue.id and c.awake_name is not null
             )
             or exists (
-                select from turnabout.channel c
-                where c.queue_id = queue.id and c.wake_at <= now_ms
+                select from turnabout.channel c where c.queue_id = queue.id and c.wake_at <= now_ms
             )
         );
-    if v_limits then
-        perform turnabout.wake_channels(queue.id, now_ms);
-    end if;
-    if queue.paused then
-        return;
-    end if;
+    if v_limits then perform turnabout.wake_channels(queue.id, now_ms); end if;
+    if queue.paused then return; end if;
 
     -- 2. Where no limited channel has a say, the line without limits is all.
     if not v_limits and shards is null then
@@ -52,5 +46,4 @@ begin
             shard, shards, now_ms, at_ms) t;
         ids := ids || v_some;
     end if;
-end
-$$;
+end $$;

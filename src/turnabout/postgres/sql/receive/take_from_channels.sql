@@ -3,16 +3,13 @@
 create or replace function turnabout.take_from_channels(
     queue_id int, limited boolean, channels text[], takes int[], most int, now_ms bigint,
     shard int default null, shards int default null
-) returns bigint[]
-language plpgsql as $$
+) returns bigint[] language plpgsql as $$
 declare
     v_ids bigint[];
 begin
     with gone as (
-        delete from turnabout.ready r
-        where r.ctid = any (array(
-            select head.ctid
-            from unnest(channels, takes) t (channel, take)
+        delete from turnabout.ready r where r.ctid = any (array(
+            select head.ctid from unnest(channels, takes) t (channel, take)
             cross join lateral (
                 select e.ctid from turnabout.ready e
                 where e.queue_id = take_from_channels.queue_id
@@ -21,9 +18,7 @@ begin
                     and (e.expires_at is null or e.expires_at > now_ms)
                     and (take_from_channels.shards is null or t.channel <> ''
                         or e.id % take_from_channels.shards = take_from_channels.shard)
-                order by e.priority, e.id
-                limit t.take
-                for update skip locked
+                order by e.priority, e.id limit t.take for update skip locked
             ) head
             limit most
         ))
@@ -31,5 +26,4 @@ begin
     )
     select array_agg(g.id) into v_ids from gone g;
     return coalesce(v_ids, '{}');
-end
-$$;
+end $$;

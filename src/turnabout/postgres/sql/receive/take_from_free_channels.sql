@@ -3,20 +3,15 @@
 -- sleep what has run dry, as far as nobody holds it.
 create or replace function turnabout.take_from_free_channels(
     queue turnabout.queue, channels text[], takes int[], most int, now_ms bigint
-) returns bigint[]
-language plpgsql as $$
+) returns bigint[] language plpgsql as $$
 declare
-    v_ids bigint[];
-    v_taken text[];
-    v_dry text[];
+    v_ids bigint[]; v_taken text[]; v_dry text[];
 begin
     -- 1. What has limits by now is left to the next look. Messages from before the row come first.
     select array_agg(t.name), array_agg(t.take) into channels, takes
     from unnest(channels, takes) t (name, take)
     cross join lateral (
-        select o.* from turnabout.channel o
-        where o.queue_id = queue.id and o.name = t.name
-        offset 0
+        select o.* from turnabout.channel o where o.queue_id = queue.id and o.name = t.name offset 0
     ) c
     where not turnabout.has_limits(queue, c) and not exists (
         select from turnabout.wake w
@@ -29,20 +24,15 @@ begin
     v_taken := turnabout.give_slots(queue.id, v_ids);
 
     -- 3. Those that gave less may have nothing more.
-    select array_agg(c.name) into v_dry
-    from unnest(channels, takes) t (name, take)
+    select array_agg(c.name) into v_dry from unnest(channels, takes) t (name, take)
     left join (
         select u.name, count(*) as taken from unnest(v_taken) u (name) group by u.name
     ) g on g.name = t.name
     cross join lateral (
         select o.name from turnabout.channel o
-        where o.queue_id = queue.id and o.name = t.name and o.awake
-        for update skip locked
+        where o.queue_id = queue.id and o.name = t.name and o.awake for update skip locked
     ) c
     where coalesce(g.taken, 0) < t.take;
-    if v_dry is not null then
-        perform turnabout.settle_channels(queue, v_dry, null, now_ms);
-    end if;
+    if v_dry is not null then perform turnabout.settle_channels(queue, v_dry, null, now_ms); end if;
     return v_ids;
-end
-$$;
+end $$;

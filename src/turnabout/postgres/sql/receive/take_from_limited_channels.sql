@@ -8,8 +8,7 @@
 create or replace function turnabout.take_from_limited_channels(
     queue turnabout.queue, channels text[], takes int[], most int, now_ms bigint,
     taken bigint[] default '{}'
-) returns bigint[]
-language plpgsql as $$
+) returns bigint[] language plpgsql as $$
 declare
     v_now_us bigint := now_ms * 1000;
     v_ids bigint[];
@@ -19,17 +18,14 @@ begin
 
     -- 2. What each may give now, and its heads. A slot is a live lease: they are counted, not kept.
     with gone as (
-        delete from turnabout.ready r
-        where r.ctid = any (array(
-            select head.ctid
-            from (
+        delete from turnabout.ready r where r.ctid = any (array(
+            select head.ctid from (
                 select c.name,
                     case when coalesce(c.paused or c.paused_until > now_ms, false) or exists (
                         select from turnabout.wake w  -- its policy is another one by now
                         where w.queue_id = queue.id and w.channel = c.name and w.policy is not null
                     ) then 0 else least(
-                        t.take,
-                        turnabout.free_slots(queue, c.name, c.max_concurrency, taken),
+                        t.take, turnabout.free_slots(queue, c.name, c.max_concurrency, taken),
                         turnabout.free_tokens(
                             v_now_us, c.rate_tat_us,
                             case when c.rate_count is null then queue.rate_interval_us
@@ -40,22 +36,19 @@ begin
                 from unnest(channels, takes) t (name, take)
                 cross join lateral (
                     select o.* from turnabout.channel o
-                    where o.queue_id = queue.id and o.name = t.name
-                    offset 0
+                    where o.queue_id = queue.id and o.name = t.name offset 0
                 ) c
             ) a
             cross join lateral (
                 -- The heads are chosen first and locked then. Of a FIFO queue they are these or
                 -- none: the first ones, up to the first that is not due or that another holds.
-                select l.ctid
-                from (
+                select l.ctid from (
                     select e.ctid, h.nr, row_number() over (order by h.nr) as locked
                     from unnest(array(
                         select x.ctid from turnabout.ready x
                         where x.queue_id = queue.id and x.limited and x.channel = a.name
                             and (x.expires_at is null or x.expires_at > now_ms)
-                        order by x.priority, x.id
-                        limit greatest(0, a.allowance)
+                        order by x.priority, x.id limit greatest(0, a.allowance)
                     )) with ordinality h (ctid, nr)
                     cross join lateral (
                         select r.ctid from turnabout.ready r
@@ -76,5 +69,4 @@ begin
     perform turnabout.settle_channels(
         queue, channels, turnabout.give_slots(queue.id, v_ids), now_ms);
     return coalesce(v_ids, '{}');
-end
-$$;
+end $$;

@@ -16,16 +16,13 @@ create or replace function turnabout.take_turn_by_turn(
     queue turnabout.queue, most int, quantum int, start text, served int, limits boolean,
     shard int, shards int, now_ms bigint, inout at_ms bigint,
     out ids bigint[], out turn text, out turn_served int
-)
-language plpgsql as $$
+) language plpgsql as $$
 declare
     v_left int := most;
     v_place text := start;    -- the last channel visited
     v_lap int := 0;           -- 0: up to the end of the names, 1: from their start
     v_end boolean;            -- the turn is over
-    v_names text[];
-    v_takes int[];
-    v_kinds text[];
+    v_names text[]; v_takes int[]; v_kinds text[];
     v_served int;             -- how much of its weight the last channel was offered
     v_any boolean := false;   -- something was taken in this turn
     v_boost int := 1;         -- how many more channels to look at, after rounds that gave nothing
@@ -80,24 +77,21 @@ begin
             shards) n;
 
         if v_place is not null then
-            turn := v_place;
-            turn_served := v_served;
+            turn := v_place; turn_served := v_served;
         end if;
         if 'open' = any (v_kinds) then
             select ids || turnabout.take_from_channels(
                 queue.id, false, array_agg(o.channel), array_agg(o.take), v_left, now_ms, shard,
                 shards)
             into ids
-            from unnest(v_names, v_takes, v_kinds) o (channel, take, kind)
-            where o.kind = 'open';
+            from unnest(v_names, v_takes, v_kinds) o (channel, take, kind) where o.kind = 'open';
             v_left := most - cardinality(ids);
         end if;
         if v_left > 0 and 'free' = any (v_kinds) then
             select ids || turnabout.take_from_free_channels(
                 queue, array_agg(o.channel), array_agg(o.take), v_left, now_ms)
             into ids
-            from unnest(v_names, v_takes, v_kinds) o (channel, take, kind)
-            where o.kind = 'free';
+            from unnest(v_names, v_takes, v_kinds) o (channel, take, kind) where o.kind = 'free';
             v_left := most - cardinality(ids);
         end if;
         if v_left > 0 and 'limited' = any (v_kinds) then
@@ -105,8 +99,7 @@ begin
             select ids || turnabout.take_from_limited_channels(
                 queue, array_agg(o.channel), array_agg(o.take), v_left, at_ms)
             into ids
-            from unnest(v_names, v_takes, v_kinds) o (channel, take, kind)
-            where o.kind = 'limited';
+            from unnest(v_names, v_takes, v_kinds) o (channel, take, kind) where o.kind = 'limited';
             v_left := most - cardinality(ids);
         end if;
         v_any := v_any or v_left < v_before;
@@ -122,9 +115,7 @@ begin
         -- A turn is over: go round again while that finds anything.
         if v_end then
             exit when not v_any;
-            v_any := false;
-            v_place := start;
-            v_lap := 0;
+            v_any := false; v_place := start; v_lap := 0;
         end if;
     end loop;
 
@@ -135,5 +126,4 @@ begin
         into ids
         from (select distinct m.channel from turnabout.message m where m.id = any (ids)) s;
     end if;
-end
-$$;
+end $$;

@@ -8,8 +8,7 @@
 create or replace function turnabout.take_unlimited(
     queue_id int, most int, quantum int, start text, rows boolean, now_ms bigint,
     out ids bigint[], out is_dry boolean
-)
-language plpgsql as $$
+) language plpgsql as $$
 declare
     v_left int := most;
     v_start text collate "C" := start;
@@ -18,8 +17,7 @@ declare
     v_met boolean := false;  -- the last look found nothing, or only what others hold
     v_walked bigint := turnabout.line_walked();
 begin
-    ids := '{}';
-    is_dry := false;
+    ids := '{}'; is_dry := false;
     loop
         with recursive facts as (
             select take_unlimited.queue_id as id, now_ms as now, v_start as start,
@@ -42,5 +40,4 @@ begin
         v_start := coalesce(turnabout.random_channel(take_unlimited.queue_id), v_start);
         v_visits := (v_left + quantum - 1) / quantum;
     end loop;
-end
-$$;
+end $$;

@@ -6,21 +6,14 @@
 -- time. A redriven message has left the queue before, and stands for no other.
 create or replace function turnabout.judge_key(
     queue_id int, scope text, key text, mode text, now_ms bigint, out id bigint, out what text
-)
-language plpgsql as $$
+) language plpgsql as $$
 declare
-    v_until bigint;
-    v_holds boolean;
-    v_attempt int;
+    v_until bigint; v_holds boolean; v_attempt int;
 begin
     what := 'new';
-    select d.message_id, d.until_ms into id, v_until
-    from turnabout.dedup d
-    where d.queue_id = judge_key.queue_id and d.scope = judge_key.scope
-        and d.key = judge_key.key;
-    if id is null then
-        return;
-    end if;
+    select d.message_id, d.until_ms into id, v_until from turnabout.dedup d
+    where d.queue_id = judge_key.queue_id and d.scope = judge_key.scope and d.key = judge_key.key;
+    if id is null then return; end if;
     if mode in ('window', 'sliding') then
         v_holds := now_ms < v_until;
     elsif mode = 'until_finished' then
@@ -39,8 +32,5 @@ begin
         where m.origin is null and (m.expires_at is null or m.expires_at > now_ms);
         v_holds := case when mode = 'until_started' then v_attempt = 0 else v_attempt >= 0 end;
     end if;
-    if v_holds then
-        what := case when mode = 'latest' then 'replace' else 'duplicate' end;
-    end if;
-end
-$$;
+    if v_holds then what := case when mode = 'latest' then 'replace' else 'duplicate' end; end if;
+end $$;

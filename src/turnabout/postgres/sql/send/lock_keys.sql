@@ -8,9 +8,7 @@
 -- stand in line for that: others would have to wait behind it. (For all keys it does: the queue is
 -- about to go.)
 create or replace function turnabout.lock_keys(queue text, keys text[]) returns void
-language plpgsql
-set lock_timeout = '5s'
-as $$
+language plpgsql set lock_timeout = '5s' as $$
 declare
     v_all bigint := hashtextextended('turnabout.dedup ' || queue, 0);
     v_is_first boolean := pg_current_xact_id_if_assigned() is null;
@@ -43,5 +41,4 @@ begin
     end if;
     -- From now on this transaction does hold something: let its next call see that.
     perform pg_current_xact_id();
-end
-$$;
+end $$;

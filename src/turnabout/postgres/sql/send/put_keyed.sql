@@ -4,13 +4,9 @@ create or replace function turnabout.put_keyed(
     priorities smallint[], delays bigint[], headers text[], content_types text[], now_ms bigint,
     ttls bigint[], keys text[], modes text[], windows bigint[], scopes text[],
     out ids bigint[], out duplicates int[], out replaced int[]
-)
-language plpgsql as $$
+) language plpgsql as $$
 declare
-    v_one record;
-    v_id bigint;
-    v_what text;
-    v_until bigint;
+    v_one record; v_id bigint; v_what text; v_until bigint;
     v_put bigint[] := '{}';
     v_replaced bigint[] := '{}';
     v_channels text[] := '{}';
@@ -19,11 +15,9 @@ declare
     v_refusal json;
 begin
     for v_one in
-        select u.nr, u.payload, u.headers, u.key,
-            coalesce(u.channel, '') as channel,
+        select u.nr, u.payload, u.headers, u.key, coalesce(u.channel, '') as channel,
             coalesce(u.priority, 0::smallint) as priority,
-            coalesce(u.delay, queue.delay_ms) as delay,
-            coalesce(u.ttl, queue.ttl_ms) as ttl,
+            coalesce(u.delay, queue.delay_ms) as delay, coalesce(u.ttl, queue.ttl_ms) as ttl,
             coalesce(u.type, content_type) as content_type,
             coalesce(u.mode, queue.dedup_mode) as mode,
             coalesce(u.wide, queue.dedup_window_ms) as wide,
@@ -48,8 +42,7 @@ begin
         -- 2. Suppressed; or the waiting one takes what came; or a message is put in.
         if v_what = 'duplicate' then
             if v_one.mode = 'sliding' then
-                update turnabout.dedup d
-                set until_ms = v_until
+                update turnabout.dedup d set until_ms = v_until
                 where d.queue_id = queue.id and d.scope = v_one.scope and d.key = v_one.key;
             end if;
             duplicates := duplicates || (v_one.nr - 1)::int;
@@ -57,9 +50,7 @@ begin
             perform turnabout.replace_message(
                 queue, v_id, v_one.payload, v_one.content_type, v_one.headers, v_one.priority,
                 v_one.delay, now_ms + v_one.ttl, now_ms);
-            if v_id <> all (v_put) then
-                v_replaced := v_replaced || v_id;
-            end if;
+            if v_id <> all (v_put) then v_replaced := v_replaced || v_id; end if;
             replaced := replaced || (v_one.nr - 1)::int;
         else
             {{put id = nextval('turnabout.message_id_seq'); rows = (
@@ -82,9 +73,7 @@ begin
     if queue.events = 'all' then
         perform turnabout.note_events(queue, v_replaced, 'deferred', now_ms);
     end if;
-    if cardinality(v_put) = 0 then
-        return;
-    end if;
+    if cardinality(v_put) = 0 then return; end if;
 
     -- 3. Limits.
     if queue.max_messages is not null then
@@ -105,5 +94,4 @@ begin
     if queue.events = 'all' then
         perform turnabout.note_events(queue, v_put, 'created', now_ms);
     end if;
-end
-$$;
+end $$;

@@ -10,7 +10,6 @@
 -- Answers with the ids in the order given; or with null ids and the first channel that would
 -- outgrow its max_size; or with neither, if the queue would outgrow max_messages. Counts see what
 -- is committed: a lock would let one open transaction block others.
--- plans: pinned
 create or replace function turnabout.send(
     queue turnabout.target, payloads turnabout.payload[],
     content_type turnabout.content_type default 'application/octet-stream',
@@ -22,15 +21,10 @@ create or replace function turnabout.send(
     dedup_scopes turnabout.dedup_scope[] default null, dues turnabout.due[] default null
 ) returns table (
     ids bigint[], full_channel text, max_size int, size bigint, duplicates int[], replaced int[]
-)
-language plpgsql as $$
+) language plpgsql as $$  -- plans: pinned
 declare
     v_queue turnabout.queue;  -- read only where more than the next five is needed
-    v_queue_id int;
-    v_delay_ms bigint;
-    v_ttl_ms bigint;
-    v_max_messages int;
-    v_events boolean;
+    v_queue_id int; v_delay_ms bigint; v_ttl_ms bigint; v_max_messages int; v_events boolean;
     v_now bigint := coalesce(send.now_ms, turnabout.clock_ms());
     v_rows boolean;
 begin
@@ -50,8 +44,7 @@ begin
         end if;
         delays := array(
             select case when u.due is null then u.delay else greatest(0, u.due - v_now) end
-            from unnest(send.dues, send.delays) with ordinality u (due, delay, nr)
-            order by u.nr
+            from unnest(send.dues, send.delays) with ordinality u (due, delay, nr) order by u.nr
         );
     end if;
     if send.dedup_keys is not null then
@@ -65,8 +58,7 @@ begin
         select q.id, q.delay_ms, q.ttl_ms, q.max_messages, q.events = 'all',
             q.limited or exists (select from turnabout.channel c where c.queue_id = q.id)
         into v_queue_id, v_delay_ms, v_ttl_ms, v_max_messages, v_events, v_rows
-        from turnabout.queue q
-        where q.name = send.queue;
+        from turnabout.queue q where q.name = send.queue;
         exit when found;
         perform turnabout.queue_create(send.queue, '{}', v_now);
     end loop;
@@ -87,9 +79,7 @@ begin
         return query
             select null::bigint[], f.channel, f.max_size, f.size, null::int[], null::int[]
             from turnabout.full_channel(v_queue, send.channels, cardinality(send.payloads)) f;
-        if found then
-            return;
-        end if;
+        if found then return; end if;
     end if;
 
     -- 2. Insert, with ids that grow in the order given: they are taken first, so that no payload is
@@ -130,5 +120,4 @@ begin
         perform turnabout.note_events(v_queue, ids, 'created', v_now);
     end if;
     return next;
-end
-$$;
+end $$;

@@ -5,19 +5,14 @@
 -- With `wait_for_locks` it is quick and all or nothing: it waits briefly for rows that others hold;
 -- if then not every receipt is a current lease, it fails with SQLSTATE 55P03 (lock_not_available),
 -- to be repeated without. Only in a transaction of its own; in any other the option is ignored.
--- plans: pinned
 create or replace function turnabout.ack(
     queue text, ids bigint[], attempts int[], now_ms turnabout.instant default null,
     wait_for_locks boolean default false, results turnabout.kept[] default null,
     result_types turnabout.content_type[] default null, leases bigint[] default null
-) returns text[]
-language plpgsql
-set lock_timeout = '50ms'
-as $$
+) returns text[] language plpgsql set lock_timeout = '50ms' as $$  -- plans: pinned
 declare
     v_queue turnabout.queue := turnabout.find_queue(ack.queue, false);
-    v_attempt int;
-    v_leased_at bigint;
+    v_attempt int; v_leased_at bigint;
     v_ids bigint[] := ack.ids;
     v_leases bigint[] := ack.leases;
     v_count int;
@@ -29,8 +24,7 @@ begin
         and ack.attempts[1] = all (ack.attempts) and pg_current_xact_id_if_assigned() is null;
     if wait_for_locks then
         -- As nearly always, all of the lease ends: it goes. (It stays if anything is not held.)
-        delete from turnabout.lease l
-        where l.id = ack.leases[1] and l.queue_id + 0 = v_queue.id
+        delete from turnabout.lease l where l.id = ack.leases[1] and l.queue_id + 0 = v_queue.id
             and cardinality(l.ids) = cardinality(ack.ids)
             and turnabout.lease_holds(l.ids, l.attempts, ack.ids, ack.attempts[1])
         returning l.leased_at into v_leased_at;
@@ -65,5 +59,4 @@ begin
         perform turnabout.not_all_held();
     end if;
     return turnabout.places_of_lost(v_queue.id, ack.ids, v_ids);
-end
-$$;
+end $$;

@@ -3,8 +3,7 @@ create or replace function turnabout.backoff_ms(queue turnabout.queue, charges i
 language sql volatile parallel safe as $$
     select (
         least(
-            queue.backoff_max_ms,
-            queue.backoff_ms * (2 ^ least(charges - 1, 40))::numeric
+            queue.backoff_max_ms, queue.backoff_ms * (2 ^ least(charges - 1, 40))::numeric
         ) * (1 - random() * queue.backoff_jitter_percent / 100.0)::numeric
     )::bigint
 $$;

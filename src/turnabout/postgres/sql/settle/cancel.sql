@@ -1,16 +1,13 @@
 -- End waiting messages as cancelled; record the request on leased ones. Answers per id: its place
 -- in the list, and cancelled | requested | leased (a row that another transaction holds) | gone.
--- plans: pinned
 create or replace function turnabout.cancel(
     queue text, ids bigint[], now_ms turnabout.instant default null
-) returns table (nr int, outcome text)
-language plpgsql as $$
+) returns table (nr int, outcome text) language plpgsql as $$  -- plans: pinned
 declare
     v_queue turnabout.queue := turnabout.find_queue(cancel.queue);
     v_now bigint := coalesce(cancel.now_ms, turnabout.clock_ms());
     v_waiting bigint[] := turnabout.take_out_messages(v_queue.id, cancel.ids);
-    v_others bigint[];
-    v_leased bigint[];
+    v_others bigint[]; v_leased bigint[];
 begin
     -- 1. What waits ends.
     perform turnabout.end_messages(v_queue, v_waiting, 3, v_now);
@@ -24,8 +21,7 @@ begin
         except
         select w.id from unnest(turnabout.waiting_ids(v_queue.id, v_others)) w (id)
     );
-    update turnabout.message m
-    set cancel_requested = true
+    update turnabout.message m set cancel_requested = true
     where m.id = any (v_leased) and not m.cancel_requested;
 
     return query
@@ -39,5 +35,4 @@ begin
         cancel.ids, turnabout.null_unless_held(cancel.ids, cancel.ids, v_waiting),
         turnabout.null_unless_held(cancel.ids, cancel.ids, v_leased)
     ) with ordinality t (id, waiting, leased, nr);
-end
-$$;
+end $$;

@@ -4,20 +4,16 @@ create or replace function turnabout.drop_leases(leases bigint[], receipts int) 
 language plpgsql as $$
 begin
     if cardinality(leases) = 1 then
-        delete from turnabout.lease l
-        where l.ctid = (
+        delete from turnabout.lease l where l.ctid = (
             select e.ctid from turnabout.lease e
-            where e.id = leases[1] and cardinality(e.ids) = receipts
-            for update skip locked
+            where e.id = leases[1] and cardinality(e.ids) = receipts for update skip locked
         );
         return;
     end if;
-    delete from turnabout.lease l
-    where l.ctid = any (array(
+    delete from turnabout.lease l where l.ctid = any (array(
         select e.ctid
         from (select t.lease, count(*) as count from unnest(leases) t (lease) group by t.lease) c
         join turnabout.lease e on e.id = c.lease and cardinality(e.ids) = c.count
         for update of e skip locked
     ));
-end
-$$;
+end $$;

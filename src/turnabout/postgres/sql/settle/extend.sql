@@ -2,13 +2,12 @@
 -- longer; then 0 ends them now, as if they had run out. A note stays with the messages. Answers per
 -- receipt: its place in the list, and either `at` and whether its cancelling was asked for, or what
 -- the message is now.
--- plans: pinned
 create or replace function turnabout.extend(
     queue text, ids bigint[], attempts int[], lease_ms turnabout.rest_of_lease default null,
     now_ms turnabout.instant default null, leases bigint[] default null,
     note turnabout.note default null, exact boolean default false
 ) returns table (nr int, at bigint, cancel_requested boolean, now text)
-language plpgsql as $$
+language plpgsql as $$  -- plans: pinned
 declare
     v_queue turnabout.queue := turnabout.find_queue(extend.queue, false);
     v_leases bigint[] := turnabout.leases_of(
@@ -23,8 +22,7 @@ begin
     end if;
     v_until := turnabout.extend_leases(
         extend.ids, turnabout.null_unless_held(v_leases, extend.ids, v_held),
-        coalesce(extend.now_ms, turnabout.clock_ms())
-            + coalesce(extend.lease_ms, v_queue.lease_ms),
+        coalesce(extend.now_ms, turnabout.clock_ms()) + coalesce(extend.lease_ms, v_queue.lease_ms),
         v_exact);
     if v_exact then
         v_held := array(
@@ -32,8 +30,7 @@ begin
         );
     end if;
     if extend.note is not null then
-        update turnabout.message m set note = extend.note
-        where m.id = any (v_held);
+        update turnabout.message m set note = extend.note where m.id = any (v_held);
         if v_queue.events = 'all' then
             perform turnabout.note_events(
                 v_queue, v_held, 'noted', coalesce(extend.now_ms, turnabout.clock_ms()));
@@ -42,8 +39,7 @@ begin
     return query
     select t.nr::int, t.until, m.cancel_requested, null::text
     from unnest(extend.ids, v_until) with ordinality t (id, until, nr)
-    join turnabout.message m on m.id = t.id
-    where t.until is not null;
+    join turnabout.message m on m.id = t.id where t.until is not null;
     if cardinality(v_held) < cardinality(extend.ids) then
         return query
         select l.nr::int, null::bigint, false, l.now
@@ -51,5 +47,4 @@ begin
             with ordinality l (now, nr)
         where l.now is not null;
     end if;
-end
-$$;
+end $$;

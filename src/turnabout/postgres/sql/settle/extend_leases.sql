@@ -6,12 +6,9 @@
 -- another transaction holds is not waited for, as in lock_leases: null.
 create or replace function turnabout.extend_leases(
     ids bigint[], leases bigint[], until_ms bigint, exact boolean
-) returns bigint[]
-language plpgsql as $$
+) returns bigint[] language plpgsql as $$
 declare
-    v_locked bigint[];
-    v_whole bigint[];
-    v_until bigint[];
+    v_locked bigint[]; v_whole bigint[]; v_until bigint[];
 begin
     -- 1. The leases.
     for i in 0 .. 5 loop
@@ -28,18 +25,15 @@ begin
         select l.id
         from (select t.lease, count(*) as count from unnest(leases) t (lease) group by t.lease) c
         join turnabout.lease l on l.id = c.lease and cardinality(l.ids) = c.count
-        where not exact or l.id = any (v_locked)
-        for update of l skip locked
+        where not exact or l.id = any (v_locked) for update of l skip locked
     );
     v_until := array(
         select (
             select case when exact then until_ms else greatest(until_ms,
                 {{ends_at message = t.id; lease = l}}) end
-            from turnabout.lease l
-            where l.id = t.lease and (not exact or l.id = any (v_locked))
+            from turnabout.lease l where l.id = t.lease and (not exact or l.id = any (v_locked))
         )
-        from unnest(ids, leases) with ordinality t (id, lease, nr)
-        order by t.nr
+        from unnest(ids, leases) with ordinality t (id, lease, nr) order by t.nr
     );
 
     -- 2. Their ends. `until` is the first one.
@@ -48,16 +42,12 @@ begin
         rest_until = null  -- what runs longer than this gets a note below
     where l.id = any (v_whole);
     if exact then
-        update turnabout.lease l
-        set until = until_ms, rest_until = coalesce(l.rest_until, l.until)
+        update turnabout.lease l set until = until_ms, rest_until = coalesce(l.rest_until, l.until)
         where l.id = any (v_locked) and l.id <> all (v_whole) and l.until > until_ms;
     end if;
-    insert into turnabout.extension (id, lease, until)
-    select t.id, t.lease, t.until
-    from unnest(ids, leases, v_until) t (id, lease, until)
-    join turnabout.lease l on l.id = t.lease
+    insert into turnabout.extension (id, lease, until) select t.id, t.lease, t.until
+    from unnest(ids, leases, v_until) t (id, lease, until) join turnabout.lease l on l.id = t.lease
     where {{ends_at message = t.id; lease = l}} <> t.until
     on conflict (id) do update set lease = excluded.lease, until = excluded.until;
     return v_until;
-end
-$$;
+end $$;

@@ -2,8 +2,7 @@
 -- often they are exactly as they were handed out, or a single one.
 create or replace function turnabout.lease_holds(
     held bigint[], held_attempts int[], ids bigint[], attempt int
-) returns boolean
-language plpgsql immutable as $$
+) returns boolean language plpgsql immutable as $$
 begin
     if held = ids then
         return attempt = all (held_attempts);
@@ -16,5 +15,4 @@ begin
         select h.id from unnest(held, held_attempts) h (id, attempt)
         where h.attempt = lease_holds.attempt
     );
-end
-$$;
+end $$;

@@ -4,8 +4,6 @@ language plpgsql as $$
 begin
     return array(
         select (select l.leased_at from turnabout.lease l where l.id = t.lease)
-        from unnest(leases) with ordinality t (lease, nr)
-        order by t.nr
+        from unnest(leases) with ordinality t (lease, nr) order by t.nr
     );
-end
-$$;
+end $$;

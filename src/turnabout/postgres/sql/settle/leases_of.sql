@@ -6,11 +6,7 @@
 -- A nested loop over these lists would be quadratic, and the planner expects short lists.
 create or replace function turnabout.leases_of(
     queue_id int, ids bigint[], attempts int[], leases bigint[]
-) returns bigint[]
-language plpgsql
-set enable_hashjoin = on
-set enable_nestloop = off
-as $$
+) returns bigint[] language plpgsql set enable_hashjoin = on set enable_nestloop = off as $$
 declare
     v_one bigint := case when cardinality(leases) = 1 then leases[1] end;
     v_among bigint[] := leases;
@@ -19,8 +15,7 @@ begin
     -- 1. As nearly always, all are of one lease.
     if v_one > 0 and cardinality(attempts) = 1 and (
         select turnabout.lease_holds(l.ids, l.attempts, leases_of.ids, leases_of.attempts[1])
-        from turnabout.lease l
-        where l.id = v_one and l.queue_id + 0 = leases_of.queue_id
+        from turnabout.lease l where l.id = v_one and l.queue_id + 0 = leases_of.queue_id
     ) then
         return array_fill(v_one, array[cardinality(ids)]);
     end if;
@@ -40,12 +35,10 @@ begin
         end
         from unnest(ids, attempts, leases) with ordinality t (id, attempt, lease, nr)
         left join (
-            select l.id as lease, u.id, u.attempt
-            from turnabout.lease l
+            select l.id as lease, u.id, u.attempt from turnabout.lease l
             cross join unnest(l.ids, l.attempts) u (id, attempt)
             where l.id = any (v_among) and l.queue_id + 0 = leases_of.queue_id
         ) h on h.id = t.id and h.attempt = coalesce(t.attempt, attempts[1])
         order by t.nr
     );
-end
-$$;
+end $$;

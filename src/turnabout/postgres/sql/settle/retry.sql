@@ -1,10 +1,8 @@
 -- Make waiting messages ready now, their charges forgotten. Answers per id: its place in the list,
 -- and retried | leased | gone.
--- plans: pinned
 create or replace function turnabout.retry(
     queue text, ids bigint[], now_ms turnabout.instant default null
-) returns table (nr int, outcome text)
-language plpgsql as $$
+) returns table (nr int, outcome text) language plpgsql as $$  -- plans: pinned
 declare
     v_queue turnabout.queue := turnabout.find_queue(retry.queue);
     v_now bigint := coalesce(retry.now_ms, turnabout.clock_ms());
@@ -29,5 +27,4 @@ begin
     from unnest(
         retry.ids, turnabout.null_unless_held(retry.ids, retry.ids, v_back)
     ) with ordinality t (id, back, nr);
-end
-$$;
+end $$;

@@ -6,19 +6,15 @@ create or replace function turnabout.apply_settings(queue turnabout.queue) retur
 language plpgsql as $$
 declare
     v_plain bigint[] := array(
-        select l.id from turnabout.lease l
-        where l.queue_id = queue.id and l.plain_queue is not null
+        select l.id from turnabout.lease l where l.queue_id = queue.id and l.plain_queue is not null
     );
 begin
-    update turnabout.lease l
-    set plain_queue = null
-    where l.ctid = any (array(
+    update turnabout.lease l set plain_queue = null where l.ctid = any (array(
         select o.ctid from turnabout.lease o where o.id = any (v_plain) for update skip locked
     ));
     perform turnabout.mark_scheduled_as_limited(queue.id);
     insert into turnabout.slot (id, queue_id, attempt, channel)
-    select u.id, queue.id, u.attempt, u.channel
-    from turnabout.leases_without_slots(queue.id) u
+    select u.id, queue.id, u.attempt, u.channel from turnabout.leases_without_slots(queue.id) u
     where queue.limited or queue.queue_limited or exists (
         select from turnabout.channel c where c.queue_id = queue.id and c.name = u.channel
     );
@@ -27,5 +23,4 @@ begin
     return not exists (
         select from turnabout.lease l where l.id = any (v_plain) and l.plain_queue is not null
     );
-end
-$$;
+end $$;

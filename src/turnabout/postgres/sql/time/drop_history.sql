@@ -3,26 +3,20 @@
 -- the log rises to what is gone.
 create or replace function turnabout.drop_history(
     queue_id int, done_before bigint, failed_before bigint, most int
-) returns int
-language plpgsql as $$
+) returns int language plpgsql as $$
 declare
-    v_count int;
-    v_xid xid8;
-    v_id bigint;
+    v_count int; v_xid xid8; v_id bigint;
 begin
     with gone as (
         delete from turnabout.history h
         using (
-            select o.*
-            from (
+            select o.* from (
                 select done.* from (
                     select r.id, r.finished_at, r.tableoid as part, r.ctid as place
                     from turnabout.history r
                     where r.queue_id = drop_history.queue_id and r.outcome = 1
                         and r.finished_at < done_before
-                    order by r.finished_at, r.id
-                    limit most
-                    for update skip locked
+                    order by r.finished_at, r.id limit most for update skip locked
                 ) done
                 union all
                 select failed.* from (
@@ -30,13 +24,10 @@ begin
                     from turnabout.history r
                     where r.queue_id = drop_history.queue_id and r.outcome > 1
                         and r.finished_at < failed_before
-                    order by r.finished_at, r.id
-                    limit most
-                    for update skip locked
+                    order by r.finished_at, r.id limit most for update skip locked
                 ) failed
             ) o
-            order by o.finished_at, o.id
-            limit most
+            order by o.finished_at, o.id limit most
         ) old
         -- A redriven message may have ended twice in one millisecond.
         where h.id = old.id and h.finished_at = old.finished_at
@@ -44,12 +35,10 @@ begin
         returning h.xid, h.id
     ),
     counted as (
-        select g.xid, g.id, count(*) over () as count from gone g
-        order by g.xid desc, g.id desc
+        select g.xid, g.id, count(*) over () as count from gone g order by g.xid desc, g.id desc
         limit 1
     )
     select c.count, c.xid, c.id into v_count, v_xid, v_id from counted c;
     perform turnabout.note_floor(v_xid, v_id);
     return coalesce(v_count, 0);
-end
-$$;
+end $$;

@@ -1,6 +1,5 @@
 -- Remove all rows of a queue but its own, its messages and their places.
-create or replace function turnabout.drop_rows(queue_id int) returns void
-language plpgsql as $$
+create or replace function turnabout.drop_rows(queue_id int) returns void language plpgsql as $$
 begin
     delete from turnabout.lease l where l.queue_id = drop_rows.queue_id;
     delete from turnabout.slot s where s.queue_id = drop_rows.queue_id;
@@ -13,5 +12,4 @@ begin
     delete from turnabout.tally t where t.queue_id = drop_rows.queue_id;
     delete from turnabout.dedup d where d.queue_id = drop_rows.queue_id;
     delete from turnabout.event e where e.queue_id = drop_rows.queue_id;
-end
-$$;
+end $$;

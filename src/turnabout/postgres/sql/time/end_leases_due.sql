@@ -7,57 +7,41 @@
 -- table the planner would rather read all that is due, dead entries of an old snapshot included.)
 create or replace function turnabout.end_leases_due(
     queue turnabout.queue, now_ms bigint, most int
-) returns void
-language plpgsql as $$
+) returns void language plpgsql as $$
 declare
-    v_leases bigint[];
-    v_held bigint[];
-    v_held_by bigint[];
-    v_leased_at bigint[];
-    v_rest_until bigint[];
-    v_until bigint[];
-    v_ids bigint[];
-    v_channels text[];
-    v_back bigint[];
+    v_leases bigint[]; v_held bigint[]; v_held_by bigint[]; v_leased_at bigint[];
+    v_rest_until bigint[]; v_until bigint[]; v_ids bigint[]; v_channels text[]; v_back bigint[];
     v_dead bigint[];
     v_worn bigint[];  -- delivered as often as they may be
     v_unwanted bigint[];
 begin
     -- 1. The leases.
     v_leases := array(
-        select l.id
-        from (
+        select l.id from (
             select o.id, sum(cardinality(o.ids)) over (order by o.until, o.id)
                 - cardinality(o.ids) as before
             from (
                 select e.id, e.until, e.ids from turnabout.lease e
                 where e.queue_id = queue.id and e.until <= now_ms and e.until > queue.timers_since
-                order by e.until
-                limit most
+                order by e.until limit most
             ) o
         ) due
-        join turnabout.lease l on l.id = due.id
-        where due.before < most
-        for update of l skip locked
+        join turnabout.lease l on l.id = due.id where due.before < most for update of l skip locked
     );
     v_leases := array(
         select l.id from turnabout.lease l where l.id = any (v_leases) and l.until + 0 <= now_ms
     );
-    if cardinality(v_leases) = 0 then
-        return;
-    end if;
+    if cardinality(v_leases) = 0 then return; end if;
 
     -- 2. Their messages, but for those that run longer.
     select array_agg(h.id), array_agg(h.lease), array_agg(h.leased_at), array_agg(h.rest_until),
         array_agg(h.until)
     into v_held, v_held_by, v_leased_at, v_rest_until, v_until
     from (
-        select m.id, l.id as lease, l.leased_at, l.rest_until, l.until
-        from turnabout.lease l
+        select m.id, l.id as lease, l.leased_at, l.rest_until, l.until from turnabout.lease l
         cross join unnest(l.ids, l.attempts) t (id, attempt)
         join turnabout.message m on m.id = t.id and m.attempt = t.attempt - 1
-        where l.id = any (v_leases)
-        for update of m skip locked
+        where l.id = any (v_leases) for update of m skip locked
     ) h;
     with over as (
         update turnabout.message m
@@ -82,38 +66,28 @@ begin
     with rest as (
         select l.id, array_agg(t.id) as ids, array_agg(t.attempt) as attempts,
             min(case when b.at > now_ms then b.at else now_ms + 100 end) as until
-        from turnabout.lease l
-        cross join unnest(l.ids, l.attempts) t (id, attempt)
+        from turnabout.lease l cross join unnest(l.ids, l.attempts) t (id, attempt)
         join turnabout.message m on m.id = t.id and m.attempt = t.attempt - 1
         cross join lateral (select {{ends_at message = t.id; lease = l}} as at) b
-        where l.id = any (v_leases)
-        group by l.id
+        where l.id = any (v_leases) group by l.id
     ),
     kept as (
-        update turnabout.lease l
-        set ids = r.ids, attempts = r.attempts, until = r.until
-        from rest r
-        where l.id = r.id
-        returning l.id
+        update turnabout.lease l set ids = r.ids, attempts = r.attempts, until = r.until
+        from rest r where l.id = r.id returning l.id
     ),
     gone as (
         delete from turnabout.lease l
         where l.id = any (v_leases) and not exists (select from rest r where r.id = l.id)
         returning l.id, l.ids
     )
-    delete from turnabout.extension e
-    where e.ctid = any (array(
-        select x.ctid
-        from gone g
+    delete from turnabout.extension e where e.ctid = any (array(
+        select x.ctid from gone g
         cross join unnest(g.ids) t (id)
-        join turnabout.extension x on x.id = t.id and x.lease = g.id
-        for update of x skip locked
+        join turnabout.extension x on x.id = t.id and x.lease = g.id for update of x skip locked
     ));
 
     -- 4. What becomes of the messages.
-    if v_ids is null then
-        return;
-    end if;
+    if v_ids is null then return; end if;
     perform turnabout.give_back_slots(queue, v_ids, v_channels);
     perform turnabout.give_places(queue, v_back, now_ms);
     if v_unwanted is not null then
@@ -128,5 +102,4 @@ begin
     if queue.events = 'all' then
         perform turnabout.note_events(queue, v_back, 'failed', now_ms);
     end if;
-end
-$$;
+end $$;

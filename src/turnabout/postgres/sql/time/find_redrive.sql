@@ -1,7 +1,6 @@
 -- A redrive's row, or SQLSTATE PQ409; so for one of another namespace, if one is named.
 create or replace function turnabout.find_redrive(id bigint, namespace text default null)
-returns turnabout.redrive
-language plpgsql stable as $$
+returns turnabout.redrive language plpgsql stable as $$
 declare
     v_row turnabout.redrive;
 begin
@@ -15,5 +14,4 @@ begin
             using errcode = 'PQ409', hint = 'redrives are listed by redrive_list';
     end if;
     return v_row;
-end
-$$;
+end $$;

@@ -1,7 +1,6 @@
 -- The partition of history for one day, unless the default partition has rows of it: made apart and
 -- then attached, which keeps nobody from writing history.
-create or replace function turnabout.make_day(from_ms bigint) returns void
-language plpgsql as $$
+create or replace function turnabout.make_day(from_ms bigint) returns void language plpgsql as $$
 declare
     v_name text := turnabout.day_name(from_ms);
 begin
@@ -18,5 +17,4 @@ begin
     execute format(
         'alter table turnabout.history attach partition %s for values from (%s) to (%s)',
         v_name, from_ms, from_ms + 86400000);
-end
-$$;
+end $$;

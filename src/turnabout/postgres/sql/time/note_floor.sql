@@ -9,13 +9,9 @@ begin
         return;
     end if;
     insert into turnabout.history_floor (xid, id) values (note_floor.xid, note_floor.id);
-    delete from turnabout.history_floor f
-    where f.ctid = any (array(
+    delete from turnabout.history_floor f where f.ctid = any (array(
         select o.ctid from turnabout.history_floor o
-        where (o.xid, o.id) < (note_floor.xid, note_floor.id)
-        order by o.xid, o.id
-        limit 100
+        where (o.xid, o.id) < (note_floor.xid, note_floor.id) order by o.xid, o.id limit 100
         for update skip locked
     ));
-end
-$$;
+end $$;

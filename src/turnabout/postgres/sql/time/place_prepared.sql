@@ -6,8 +6,7 @@ begin
     if exists (select from turnabout.recent_change c where c.queue = '')
         and pg_try_advisory_xact_lock(hashtextextended('turnabout.place_prepared', 0))
     then
-        update turnabout.recent_change c
-        set began = array(
+        update turnabout.recent_change c set began = array(
             select p.transaction::text from pg_prepared_xacts p
             where p.transaction::text = any (c.began)
         )
@@ -19,5 +18,4 @@ begin
             delete from turnabout.recent_change c where c.queue = '' and c.began = '{}';
         end if;
     end if;
-end
-$$;
+end $$;

@@ -8,34 +8,21 @@
 -- in one that has written. A caller that meets another rebuild waits for a second, then gets
 -- SQLSTATE 55P03 and may ask again: no session outlives its client by more than that.
 create or replace function turnabout.rebuild() returns void
-language plpgsql
-set enable_nestloop = off
-set enable_mergejoin = off
-set enable_hashjoin = on
-set enable_seqscan = on
-set plan_cache_mode = force_custom_plan
-set jit = off
-set lock_timeout = '1s'
-as $$
+language plpgsql set enable_nestloop = off set enable_mergejoin = off set enable_hashjoin = on
+set enable_seqscan = on set plan_cache_mode = force_custom_plan set jit = off
+set lock_timeout = '1s' as $$
 declare
     v_now bigint := turnabout.clock_ms();
-    v_place text;
-    v_some bigint[];
+    v_place text; v_some bigint[];
     v_kept bigint[] := '{}';  -- leases
     v_prepared xid[] := array(
         select p.transaction from pg_prepared_xacts p where p.database = current_database()
     );
 begin
-    if exists (select from turnabout.whole) then
-        return;
-    end if;
-    if pg_current_xact_id_if_assigned() is not null then
-        perform turnabout.require_places();
-    end if;
+    if exists (select from turnabout.whole) then return; end if;
+    if pg_current_xact_id_if_assigned() is not null then perform turnabout.require_places(); end if;
     perform pg_advisory_xact_lock(hashtextextended('turnabout.rebuild', 0));
-    if exists (select from turnabout.whole) then
-        return;
-    end if;
+    if exists (select from turnabout.whole) then return; end if;
     -- There is one row at most. A transaction above `read committed` can't see the one that another
     -- rebuild has put in meanwhile, and fails here.
     begin
@@ -61,19 +48,15 @@ begin
         execute format('select %I.restore_leases($1)', v_place) into v_some using v_now;
         v_kept := v_kept || v_some;
     end loop;
-    update turnabout.message m
-    set attempt = m.attempt + 1, leased_at = o.leased_at
+    update turnabout.message m set attempt = m.attempt + 1, leased_at = o.leased_at
     from (
-        select h.id, l.leased_at
-        from turnabout.lease l
+        select h.id, l.leased_at from turnabout.lease l
         cross join unnest(l.ids, l.attempts) t (id, attempt)
         join turnabout.message h on h.id = t.id and h.attempt = t.attempt - 1
-        where l.id <> all (v_kept)
-        for update of h skip locked
+        where l.id <> all (v_kept) for update of h skip locked
     ) o
     where m.id = o.id;
-    delete from turnabout.slot s
-    where not exists (
+    delete from turnabout.slot s where not exists (
         select from turnabout.message m where m.id = s.id and m.attempt = s.attempt - 1
     );
 
@@ -81,20 +64,17 @@ begin
     delete from turnabout.queue_limit;
     delete from turnabout.slot_change;
     insert into turnabout.queue_limit (queue_id, rate_tat_us, rate_depth_us)
-    select q.id, v_now * 1000 + d.depth, d.depth
-    from turnabout.queue q
+    select q.id, v_now * 1000 + d.depth, d.depth from turnabout.queue q
     cross join lateral (
         select coalesce(q.queue_rate_burst * q.queue_rate_interval_us, 0) as depth
     ) d
     where q.queue_limited;
-    insert into turnabout.slot_change (queue_id)
-    select l.queue_id from turnabout.queue_limit l;
+    insert into turnabout.slot_change (queue_id) select l.queue_id from turnabout.queue_limit l;
 
     -- 2. Leases whose cancelling was asked for have ended: so do these messages.
     perform turnabout.end_messages(q, w.ids, 3, v_now)
     from (
-        select c.queue_id, array_agg(c.id) as ids
-        from (
+        select c.queue_id, array_agg(c.id) as ids from (
             select m.id, m.queue_id from turnabout.message m
             where m.cancel_requested and not exists (
                 select from turnabout.lease l
@@ -131,15 +111,12 @@ begin
             id, at, since, expires_at, queue_id, priority, limited, channel
         )
         select h.id, h.at, h.since, h.expires_at, h.queue_id, h.priority, h.limited, h.channel
-        from homeless h
-        where h.at > v_now and not h.fifo
+        from homeless h where h.at > v_now and not h.fifo
     )
     insert into turnabout.ready (id, at, expires_at, queue_id, priority, limited, channel)
     select h.id, case when h.at > v_now then h.at end, h.expires_at, h.queue_id, h.priority,
         h.limited, h.channel
-    from homeless h
-    where (h.at > v_now and not h.fifo) is not true
-    order by h.channel, h.id;
+    from homeless h where (h.at > v_now and not h.fifo) is not true order by h.channel, h.id;
 
     insert into turnabout.recent_change (queue_id, queue, began)
     select 0, '', v_prepared::text[] where cardinality(v_prepared) > 0;
@@ -149,5 +126,4 @@ begin
     select r.queue_id, r.channel from turnabout.ready r where r.limited and r.id > 0
     union
     select c.queue_id, c.name from turnabout.channel c where not c.awake;
-end
-$$;
+end $$;

@@ -3,19 +3,15 @@
 create or replace function turnabout.redrive_judge(
     redrive turnabout.redrive, ids bigint[], most int,
     out move bigint[], out skipped int, out last_id bigint
-)
-language plpgsql as $$
+) language plpgsql as $$
 declare
     v_held bigint[] := turnabout.lock_waiting(redrive.queue_id, ids, 1);
     v_one record;
 begin
-    move := '{}';
-    skipped := 0;
+    move := '{}'; skipped := 0;
     for v_one in
         select m.id, turnabout.redrive_target(redrive, m.channel, m.origin) as target
-        from turnabout.message m
-        where m.id = any (v_held)
-        order by m.id
+        from turnabout.message m where m.id = any (v_held) order by m.id
     loop
         continue when v_one.target is null;
         if v_one.target = '' then
@@ -28,5 +24,4 @@ begin
             exit;
         end if;
     end loop;
-end
-$$;
+end $$;

@@ -2,8 +2,7 @@
 -- no longer counts them as sent. Answers with the names of the queues they went to.
 create or replace function turnabout.redrive_messages(
     redrive turnabout.redrive, ids bigint[], now_ms bigint
-) returns text[]
-language plpgsql as $$
+) returns text[] language plpgsql as $$
 declare
     v_to record;
     v_names text[] := '{}';
@@ -15,14 +14,12 @@ begin
     from turnabout.message m where m.id = any (ids);
     insert into turnabout.tally (queue_id, sent) values (redrive.queue_id, -cardinality(ids));
     for v_to in
-        select a.target, array_agg(a.id) as ids, array_agg(a.origin) as origins
-        from (
+        select a.target, array_agg(a.id) as ids, array_agg(a.origin) as origins from (
             select m.id, turnabout.redrive_target(redrive, m.channel, m.origin) as target,
                 (m.origin::jsonb || jsonb_build_object(
                     'redrives', coalesce((m.origin::jsonb ->> 'redrives')::int, 0) + 1
                 ))::text as origin
-            from turnabout.message m
-            where m.id = any (redrive_messages.ids)
+            from turnabout.message m where m.id = any (redrive_messages.ids)
         ) a
         group by a.target
     loop
@@ -31,5 +28,4 @@ begin
         v_names := v_names || v_to.target;
     end loop;
     return v_names;
-end
-$$;
+end $$;

@@ -3,8 +3,7 @@
 -- target leads to another namespace.
 create or replace function turnabout.redrive_target(
     redrive turnabout.redrive, channel text, origin text
-) returns text
-language plpgsql stable as $$
+) returns text language plpgsql stable as $$
 declare
     v_story jsonb := origin::jsonb;
     v_died_at bigint := v_story ->> 'died_at';
@@ -27,5 +26,4 @@ begin
         return '';
     end if;
     return v_target;
-end
-$$;
+end $$;

@@ -1,19 +1,15 @@
 -- Process a bounded share of timers: due messages become ready, and leases that ran out end. Rows
 -- that others hold are skipped.
 create or replace function turnabout.run_timers(queue turnabout.queue, now_ms bigint, most int)
-returns void
-language plpgsql as $$
+returns void language plpgsql as $$
 declare
     v_ids bigint[];
 begin
     with due as (
-        delete from turnabout.scheduled s
-        where s.ctid = any (array(
+        delete from turnabout.scheduled s where s.ctid = any (array(
             select e.ctid from turnabout.scheduled e
             where e.queue_id = queue.id and e.at <= now_ms and e.at > queue.timers_since
-            order by e.at, e.id
-            limit most
-            for update skip locked
+            order by e.at, e.id limit most for update skip locked
         ))
         returning s.*
     ),
@@ -26,9 +22,6 @@ begin
         select distinct d.queue_id, d.channel from due d where d.limited
     )
     select array_agg(d.id) into v_ids from due d;
-    if v_ids is not null then
-        perform turnabout.lower_head_marks(queue.id, v_ids);
-    end if;
+    if v_ids is not null then perform turnabout.lower_head_marks(queue.id, v_ids); end if;
     perform turnabout.end_leases_due(queue, now_ms, most);
-end
-$$;
+end $$;

@@ -9,18 +9,12 @@
 -- the snapshot is older: see receive and send.)
 --
 -- With `waits` it waits a moment, unless it holds something: nearly all of them are gone by then.
--- plans: pinned
 create or replace function turnabout.settle_changes(
     queue text, now_ms turnabout.instant default null, waits boolean default true
-) returns void
-language plpgsql as $$
+) returns void language plpgsql as $$  -- plans: pinned
 declare
     v_own xid8 := coalesce(pg_current_xact_id_if_assigned(), '0');
-    v_changes bigint[];
-    v_writers text[];
-    v_queue turnabout.queue;
-    v_clean boolean;
-    v_gone record;
+    v_changes bigint[]; v_writers text[]; v_queue turnabout.queue; v_clean boolean; v_gone record;
 begin
     lock table turnabout.ready in row exclusive mode;
     v_changes := array(
@@ -51,8 +45,7 @@ begin
         exit when cardinality(v_writers) = 0 or i = 4 or v_own <> '0' or not settle_changes.waits;
         perform pg_sleep(0.001 * (1 << (2 * i)));
     end loop;
-    update turnabout.recent_change c
-    set began = array(
+    update turnabout.recent_change c set began = array(
         select w.who from unnest(v_writers) w (who)
         where c.began is null or w.who = any (c.began) or w.who like '-1/%'
     )
@@ -62,17 +55,13 @@ begin
     select q.* into v_queue from turnabout.queue q where q.name = settle_changes.queue;
     v_clean := not found or turnabout.apply_settings(v_queue);
     for v_gone in
-        select c.queue_id, bool_and(c.began = '{}') as is_over
-        from turnabout.recent_change c
-        where c.id = any (v_changes) and c.queue_id is distinct from v_queue.id
-        group by c.queue_id
+        select c.queue_id, bool_and(c.began = '{}') as is_over from turnabout.recent_change c
+        where c.id = any (v_changes) and c.queue_id is distinct from v_queue.id group by c.queue_id
     loop
         perform turnabout.sweep_deleted(
             v_gone.queue_id, v_queue, v_gone.is_over,
             coalesce(settle_changes.now_ms, turnabout.clock_ms()));
     end loop;
-    delete from turnabout.recent_change c
-    where c.id = any (v_changes) and c.began = '{}'
+    delete from turnabout.recent_change c where c.id = any (v_changes) and c.began = '{}'
         and (v_clean or c.queue_id is distinct from v_queue.id);
-end
-$$;
+end $$;

@@ -3,8 +3,7 @@
 -- like the others. `is_over`: nothing more can come.
 create or replace function turnabout.sweep_deleted(
     queue_id int, heir turnabout.queue, is_over boolean, now_ms bigint
-) returns void
-language plpgsql as $$
+) returns void language plpgsql as $$
 declare
     v_ids bigint[];
     v_leased bigint[] := array(
@@ -12,25 +11,20 @@ declare
     );
 begin
     with gone as (
-        delete from turnabout.ready r
-        where r.ctid = any (array(
-            select e.ctid from turnabout.ready e
-            where e.queue_id = sweep_deleted.queue_id
+        delete from turnabout.ready r where r.ctid = any (array(
+            select e.ctid from turnabout.ready e where e.queue_id = sweep_deleted.queue_id
             for update skip locked
         ))
         returning r.id
     ),
     gone_later as (
-        delete from turnabout.scheduled s
-        where s.ctid = any (array(
-            select e.ctid from turnabout.scheduled e
-            where e.queue_id = sweep_deleted.queue_id
+        delete from turnabout.scheduled s where s.ctid = any (array(
+            select e.ctid from turnabout.scheduled e where e.queue_id = sweep_deleted.queue_id
             for update skip locked
         ))
         returning s.id
     )
-    select array_agg(g.id) into v_ids
-    from (
+    select array_agg(g.id) into v_ids from (
         select gone.id from gone
         union all
         select gone_later.id from gone_later
@@ -45,15 +39,11 @@ begin
         with moved as (
             update turnabout.message m
             set queue_id = heir.id, attempt = m.attempt + (m.id = any (v_leased))::int
-            where m.id = any (v_ids) and m.queue_id = sweep_deleted.queue_id
-            returning m.id
+            where m.id = any (v_ids) and m.queue_id = sweep_deleted.queue_id returning m.id
         )
         select coalesce(array_agg(m.id), '{}') into v_ids from moved m;
         perform turnabout.give_places(heir, v_ids, now_ms);
         insert into turnabout.tally (queue_id, sent) values (heir.id, cardinality(v_ids));
     end if;
-    if is_over then
-        perform turnabout.drop_rows(sweep_deleted.queue_id);
-    end if;
-end
-$$;
+    if is_over then perform turnabout.drop_rows(sweep_deleted.queue_id); end if;
+end $$;

@@ -1,12 +1,9 @@
 -- Make a namespace, or set its quotas anew: `quotas` holds columns of turnabout.namespace; null:
 -- not limited.
--- plans: free
 create or replace function turnabout_server.namespace_set(
     quotas jsonb, now_ms turnabout.instant default null
-) returns turnabout.namespace
-language sql as $$
-    insert into turnabout.namespace as n
-    select q.*
+) returns turnabout.namespace language sql as $$  -- plans: free
+    insert into turnabout.namespace as n select q.*
     from jsonb_populate_record(
         null::turnabout.namespace,
         quotas || jsonb_build_object('created_at', coalesce(now_ms, turnabout.clock_ms()))

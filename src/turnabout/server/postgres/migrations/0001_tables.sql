@@ -14,29 +14,17 @@ create index redrive_namespace on turnabout.redrive (
 
 -- Tenants and their quotas; null: not limited. The row '' is of queues without a namespace.
 create table turnabout.namespace (
-    name text collate "C" primary key,
-    max_messages bigint,
-    max_bytes bigint,
-    requests_per_second int,
-    max_queues int,
-    max_policies int,
-    max_schedules int,
-    max_history_bytes bigint,
-    max_polls int,
-    weight int,
-    created_at bigint not null
+    name text collate "C" primary key, max_messages bigint, max_bytes bigint,
+    requests_per_second int, max_queues int, max_policies int, max_schedules int,
+    max_history_bytes bigint, max_polls int, weight int, created_at bigint not null
 );
 
 -- Tokens; of the secret only its SHA-256. scopes: a JSON list of texts.
 create table turnabout.token (
     id text collate "C" primary key,
     digest bytea not null check (octet_length(digest) = 32),
-    namespace text collate "C" not null,
-    label text not null,
-    scopes text not null,
-    created_at bigint not null,
-    expires_at bigint,
-    revoked_at bigint
+    namespace text collate "C" not null, label text not null, scopes text not null,
+    created_at bigint not null, expires_at bigint, revoked_at bigint
 );
 
 create index token_namespace on turnabout.token (namespace, created_at, id);

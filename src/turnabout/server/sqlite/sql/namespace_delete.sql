@@ -4,14 +4,12 @@
 -- A queue or a schedule that is still there.
 select * from (
   select 'queue ' || quote(name) from turnabout_queue
-  where substr(name, 1, max(instr(name, '/'), 1) - 1) = :namespace
-  limit 1
+  where substr(name, 1, max(instr(name, '/'), 1) - 1) = :namespace limit 1
 )
 union all
 select * from (
   select 'schedule ' || quote(name) from turnabout_schedule
-  where substr(name, 1, max(instr(name, '/'), 1) - 1) = :namespace
-  limit 1
+  where substr(name, 1, max(instr(name, '/'), 1) - 1) = :namespace limit 1
 );
 
 -- name: redrives

@@ -4,8 +4,7 @@
 -- Channels with a policy of their own.
 select count(*) from turnabout_channel
 where queue_id in (
-    select id from turnabout_queue
-    where substr(name, 1, max(instr(name, '/'), 1) - 1) = :namespace
+    select id from turnabout_queue where substr(name, 1, max(instr(name, '/'), 1) - 1) = :namespace
   )
   and (paused = 1 or max_concurrency is not null or rate_count is not null
        or max_size is not null or weight is not null or pause_reason is not null);
@@ -21,6 +20,5 @@ select ifnull(sum(ifnull(length(payload), 0) + ifnull(length(result), 0)
                   + ifnull(length(error), 0)), 0)
 from turnabout_history
 where queue_id in (
-  select id from turnabout_queue
-  where substr(name, 1, max(instr(name, '/'), 1) - 1) = :namespace
+  select id from turnabout_queue where substr(name, 1, max(instr(name, '/'), 1) - 1) = :namespace
 );
