@@ -14,6 +14,9 @@ import psycopg
 from turnabout.postgres.notices import PAUSE_SECONDS, REMOVE_WAITERS, Notices
 from turnabout.postgres.notifier import RENEW_SECONDS
 
+BEHIND_SECONDS = 0.004
+"""A thread sends so much later than is due: nearly always a call of the caller's has by then."""
+
 Run = Callable[[bytes, Sequence[Any]], Sequence[Any]]
 AsyncRun = Callable[[bytes, Sequence[Any]], Awaitable[Sequence[Any]]]
 """Runs a statement by itself."""
@@ -78,15 +81,13 @@ class LateNotices(Background):
         while not self._stopped:
             self._has_some.wait(seconds)
             self._has_some.clear()
-            if self._notices.are_pending and self._notices.due_at <= time.monotonic():
+            if self._notices.due_at <= time.monotonic():
                 self._send()
             # In this order: a notice that comes in between sees that it has to wake us.
             self._wakes_at = math.inf
-            seconds = None
-            if self._notices.are_pending:
-                # The very figure that `wake` compares: one a little later would wake us each time.
-                self._wakes_at = self._notices.due_at
-                seconds = _seconds_left(self._notices)
+            # The very figure that `wake` compares: one a little later would wake us each time.
+            self._wakes_at = due_at = self._notices.due_at
+            seconds = None if due_at == math.inf else _seconds_left(due_at) + BEHIND_SECONDS
 
 
 class AsyncBackground:
@@ -133,10 +134,10 @@ class AsyncLateNotices(AsyncBackground):
     async def _send_when_due(self) -> None:
         while self._notices.are_pending:
             # What comes meanwhile may be due sooner.
-            await asyncio.sleep(min(_seconds_left(self._notices), PAUSE_SECONDS))
+            await asyncio.sleep(min(_seconds_left(self._notices.due_at), PAUSE_SECONDS))
             await self._send()
 
 
-def _seconds_left(notices: Notices) -> float:
-    """Time until they are due; a moment if they are overdue, as no connection was idle."""
-    return max(notices.due_at - time.monotonic(), 0.0) or PAUSE_SECONDS
+def _seconds_left(due_at: float) -> float:
+    """Time until notices are due; a moment if they are overdue, as no connection was idle."""
+    return max(due_at - time.monotonic(), 0.0) or PAUSE_SECONDS

@@ -12,6 +12,7 @@ and then looks once more; one that sends asks after its commit.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -24,8 +25,7 @@ ALONE_PAUSE_SECONDS = 0.01
 """The same where the last call found that nobody waits: usually nobody is waiting."""
 ENDS_PAUSE_SECONDS = 0.05
 """The same where there are only ends of messages: seldom does somebody wait for those, and a call
-for each ack would be a good part of it.
-"""
+for each ack would be a good part of it."""
 
 NOTIFY_WAITERS = rendered(
     "select * from turnabout.notify_waiters($1::text[], $2::smallint[], $3::int[], $4::text[])"
@@ -40,8 +40,8 @@ STATEMENTS = (NOTIFY_WAITERS, REBUILD)
 """Privilege of every role: all notify waiters, and may be the first after a crash."""
 WAITING = (ADD_WAITERS, REMOVE_WAITERS, QUEUES_TO_LOOK)
 """Privilege of roles that may receive, or see how messages end."""
-QUEUES_MAX = 1_000
-"""Queues in one call (sql/look/check_queue_count.sql)."""
+QUEUES_MAX, COUNT_MAX = 1_000, 1_000_000
+"""Queues in one call (sql/look/check_queue_count.sql), and changes of one in it."""
 
 
 class Notice(NamedTuple):
@@ -64,11 +64,13 @@ class Notices:
         self._pending: dict[tuple[str, Change, bool], int | None] = {}
         self._called_at = -ENDS_PAUSE_SECONDS
         self._pause = PAUSE_SECONDS
+        self.due_at = math.inf
+        """The time of the next call; never, if nothing is pending. Ends alone can wait longer."""
 
     @property
     def are_pending(self) -> bool:
         """Whether there is something to send."""
-        return bool(self._pending)
+        return self.due_at < math.inf
 
     def add(self, notices: Sequence[Notice]) -> None:
         """Add changes, to be sent as soon as they are due."""
@@ -77,12 +79,8 @@ class Notices:
                 key = (queue, change, was_notified)
                 before = self._pending.get(key, 0)
                 self._pending[key] = None if count is None or before is None else before + count
-
-    @property
-    def due_at(self) -> float:
-        """Return the time of the next call. Notices of ends alone can wait longer."""
-        ends_only = all(change == Change.ENDED for _, change, _ in tuple(self._pending))
-        return self._called_at + (ENDS_PAUSE_SECONDS if ends_only else self._pause)
+                pause = ENDS_PAUSE_SECONDS if change == Change.ENDED else self._pause
+                self.due_at = min(self.due_at, self._called_at + pause)
 
     def found(self, *, waiters: bool) -> None:
         """Note the result of the last call."""
@@ -92,20 +90,19 @@ class Notices:
         """The parameters of `NOTIFY_WAITERS`, for the caller to run; None: it is too early, or
         there is nothing.
         """
-        if not self._pending or now < self._called_at + self._pause:
-            return None
         with self._lock:
-            if not self._pending or now < self.due_at:
+            if now < self.due_at:
                 return None
             # All of the calls of all processes in the same order, as they lock rows.
             taken = sorted(self._pending.items())[:QUEUES_MAX]
             for key, _ in taken:
                 del self._pending[key]
             self._called_at = now
+            self.due_at = now + self._pause if self._pending else math.inf
         return (
             [queue for (queue, _, _), _ in taken],
             [int(change) for (_, change, _), _ in taken],
-            [None if count is None else min(count, _COUNT_MAX) for _, count in taken],
+            [None if count is None else min(count, COUNT_MAX) for _, count in taken],
             [self._process if was_notified else None for (_, _, was_notified), _ in taken],
         )
 
@@ -113,9 +110,7 @@ class Notices:
         """Nobody can be notified: there is no connection."""
         with self._lock:
             self._pending.clear()
-
-
-_COUNT_MAX = 1_000_000
+            self.due_at = math.inf
 
 
 def change_of(payload: str) -> tuple[str, Change]:

@@ -20,21 +20,20 @@ def encoded(parameters: Sequence[Any]) -> tuple[list[bytes | None], list[int]]:
     formats: list[int] = []
     for parameter in parameters:
         is_binary = False
-        match parameter:
-            case None:
-                value = None
-            case str():
-                value = parameter.encode()
-            case bool():
-                value = b"t" if parameter else b"f"
-            case int():
-                value = b"%d" % parameter
-            case bytes():
-                value, is_binary = parameter, True
-            case _:
-                items: Sequence[Any] = parameter
-                is_binary = isinstance(next((i for i in items if i is not None), None), bytes)
-                value = binary(items) if is_binary else literal(items)
+        if parameter is None:
+            value = None
+        elif isinstance(parameter, str):
+            value = parameter.encode()
+        elif isinstance(parameter, bool):
+            value = b"t" if parameter else b"f"
+        elif isinstance(parameter, int):
+            value = b"%d" % parameter
+        elif isinstance(parameter, bytes):
+            value, is_binary = parameter, True
+        else:
+            items: Sequence[Any] = parameter
+            is_binary = isinstance(next((i for i in items if i is not None), None), bytes)
+            value = binary(items) if is_binary else literal(items)
         values.append(value)
         formats.append(BINARY if is_binary else TEXT)
     return values, formats

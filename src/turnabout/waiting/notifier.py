@@ -66,7 +66,8 @@ class Notifier:
 
     def is_waited_for(self, queue: str, change: Change = Change.ANY) -> bool:
         """Whether anybody waits for such a change in the queue."""
-        return any(change & wanted for _, wanted in self._waiting.get(queue, ()))
+        waiting = self._waiting.get(queue)
+        return waiting is not None and any(change & wanted for _, wanted in waiting)
 
     def waited_for(self) -> list[tuple[str, Change]]:
         """The queues where somebody waits, and for what."""

@@ -40,6 +40,7 @@ class Change(IntFlag):
     ENDED = 2
     """A message that has ended. Where channels have limits, its slot is free for a receiver."""
     ANY = 3
+    __hash__ = int.__hash__  # that of an enum is by its name, and slow
 
 
 class Items:

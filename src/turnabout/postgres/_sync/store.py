@@ -26,7 +26,7 @@ from turnabout.postgres.errors import (
     translate,
 )
 from turnabout.postgres.everyday import WAITERS, BoundStatement, Shortcuts
-from turnabout.postgres.notices import NOTIFY_WAITERS, REBUILD, Notice
+from turnabout.postgres.notices import NOTIFY_WAITERS, REBUILD, Notice, Notices
 from turnabout.postgres.url import PostgresOptions, parse
 from turnabout.words.errors import Busy, Disconnected, TurnaboutError, WrongVersion
 from turnabout.words.outcomes import must_hold
@@ -252,26 +252,27 @@ class PostgresStore(store.Store):
     def _notify(self, connection: LibpqConnection, notices: Sequence[Notice]) -> None:
         """Notify waiters of changes, here and elsewhere; then the connection goes back."""
         try:
+            pending = self._listener.notices
             if notices:
                 self._listener.changed(notices)
-            if self._listener.notices.are_pending:
-                self._send_notices(connection)
+            if pending.are_pending:
+                self._send_notices(connection, pending)
         finally:
             self._pool.put(connection)
 
-    def _send_notices(self, connection: LibpqConnection) -> None:
+    def _send_notices(self, connection: LibpqConnection, notices: Notices) -> None:
         """Notify other processes of what is due; what is not gets its time later.
 
         The verb is done, and a notification is a hint only (receivers poll): so it may fail.
         """
-        due = self._listener.notices.take(time.monotonic())
+        due = notices.take(time.monotonic())
         if due is None:
             self._listener.send_later()
             return
         try:
             if connection.is_direct:
                 waiters = bool(connection.run(WAITERS, due[:1]))
-                self._listener.notices.found(waiters=waiters)
+                notices.found(waiters=waiters)
                 if not waiters:
                     return
             for (queue,) in connection.run(NOTIFY_WAITERS, due):
@@ -289,7 +290,7 @@ class PostgresStore(store.Store):
         connection = self._pool.borrow()
         if connection is not None:
             try:
-                self._send_notices(connection)
+                self._send_notices(connection, self._listener.notices)
             finally:
                 self._pool.put(connection, borrowed=True)
         elif not self._pool.has_any:

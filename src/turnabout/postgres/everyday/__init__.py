@@ -109,7 +109,6 @@ class Everyday:
 BoundStatement = tuple[Everyday, Sequence[Any]]
 """A statement and its parameters."""
 
-
 Form = tuple[bool, str]
 """Whether a queue keeps history, and how a batch is taken: which form of a statement a queue needs.
 """
@@ -144,7 +143,6 @@ def _text(name: str, parts: Mapping[str, str] = PARTS, *, keeps: bool = False) -
 
 WAITERS: Final = _text("waiters").encode()
 """A row, if somebody waits in one of the queues $1."""
-
 
 LINE, EACH, IN_TURN = "take_line", "take_one_each", "take_in_turn"
 """Ways to take a batch: from the only channel with messages, one from each, or by turns."""
