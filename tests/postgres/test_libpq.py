@@ -1,12 +1,11 @@
 """Calls of the blocking store, in libpq's own terms."""
 
-import selectors
+import select
 
 import turnabout
 from tests.support.doors import migrate
 from tests.support.postgres import fresh_database
 from turnabout import Sent
-from turnabout.postgres import socket
 
 
 def test_what_does_not_fit_the_socket_is_sent_beside_many_open_files(
@@ -21,6 +20,6 @@ def test_what_does_not_fit_the_socket_is_sent_beside_many_open_files(
 
 def test_it_is_sent_where_the_system_has_no_poll(postgres_server, monkeypatch):
     """As on Windows, where `select` takes any socket."""
-    monkeypatch.setattr(socket, "SELECTOR", selectors.SelectSelector)
+    monkeypatch.delattr(select, "poll")
     with fresh_database(postgres_server, fill=migrate) as url, turnabout.connect(url) as mq:
         assert isinstance(mq.queue("q").send(b"x" * (1 << 20)), Sent)

@@ -11,7 +11,7 @@ from typing import Any
 
 import psycopg
 
-from turnabout.postgres.socket import READ, SELECTOR
+from turnabout.postgres.socket import input_of
 from turnabout.postgres.url import PostgresOptions, address
 
 
@@ -23,22 +23,18 @@ async def connect_async(options: PostgresOptions) -> psycopg.AsyncConnection[Any
 
 
 class AsyncSocket:
-    """The socket of a connection, waited for by the running event loop.
+    """The socket of a connection. seconds: how long a wait may last, in the running event loop."""
 
-    seconds: how long a wait may last.
-    """
-
-    __slots__ = ("_file", "_selector", "seconds")
+    __slots__ = ("_file", "_input", "seconds")
 
     def __init__(self, file: int, seconds: float) -> None:
         self.seconds = seconds
         self._file = file
-        self._selector = SELECTOR()
-        self._selector.register(file, READ)
+        self._input = input_of(file)
 
     def has_input(self) -> bool:
         """Whether there is something to read, the end included."""
-        return bool(self._selector.select(0))
+        return bool(self._input(0))
 
     async def readable(self, *, or_writable: bool = False) -> bool:
         """Wait until there is something to read, or room to write. False: not in time."""
