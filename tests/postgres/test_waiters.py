@@ -1,7 +1,6 @@
-"""Who waits says so in the database, and only then others send a notification: as many as there is
-something for, to those for whom it is.
-"""
+"""Who waits says so in the database; only then others notify, as many as there is something for."""
 
+import math
 import threading
 import time
 from collections.abc import Iterator
@@ -266,7 +265,7 @@ def test_notices_of_a_moment_are_told_together() -> None:
     assert told == (["a", "b"], [2, 1], [None, 5], [None, None])
     notices.add([Notice("b", Change.READY, 1, was_notified=True)])
     assert notices.take(9.0) == (["b"], [1], [1], ["me"])
-    assert not notices.are_pending
+    assert notices.due_at == math.inf
     notices.add([Notice("b", Change.ENDED, 1)])
     assert notices.due_at == 9.0 + ENDS_PAUSE_SECONDS
     notices.add([Notice("b")])

@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.tidy.test_tree import ROOT, sources, text_of
 
 LINES_MAX = {
-    "core": 29_038,
+    "core": 29_037,
     "slice alembic": 48,
     "slice compat": 929,
     "slice dashboard": 1_524,
@@ -24,7 +24,7 @@ LINES_MAX = {
     "slice tasks": 1_220,
     "slice testing": 149,
     "SQL": 11_446,
-    "tests": 69_103,
+    "tests": 69_102,
 }
 SLACK = 200
 """How far below its figure a part may be before the figure has to follow."""

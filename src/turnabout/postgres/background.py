@@ -132,7 +132,7 @@ class AsyncLateNotices(AsyncBackground):
         self.begin()
 
     async def _send_when_due(self) -> None:
-        while self._notices.are_pending:
+        while self._notices.due_at < math.inf:
             # What comes meanwhile may be due sooner.
             await asyncio.sleep(min(_seconds_left(self._notices.due_at), PAUSE_SECONDS))
             await self._send()

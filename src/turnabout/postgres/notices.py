@@ -67,11 +67,6 @@ class Notices:
         self.due_at = math.inf
         """The time of the next call; never, if nothing is pending. Ends alone can wait longer."""
 
-    @property
-    def are_pending(self) -> bool:
-        """Whether there is something to send."""
-        return self.due_at < math.inf
-
     def add(self, notices: Sequence[Notice]) -> None:
         """Add changes, to be sent as soon as they are due."""
         with self._lock:
@@ -83,8 +78,11 @@ class Notices:
                 self.due_at = min(self.due_at, self._called_at + pause)
 
     def found(self, *, waiters: bool) -> None:
-        """Note the result of the last call."""
-        self._pause = PAUSE_SECONDS if waiters else ALONE_PAUSE_SECONDS
+        """Note the result of the last call. What came meanwhile is due by it, too."""
+        with self._lock:
+            before, self._pause = self._pause, PAUSE_SECONDS if waiters else ALONE_PAUSE_SECONDS
+            if self.due_at == self._called_at + before:
+                self.due_at = self._called_at + self._pause
 
     def take(self, now: float) -> Sequence[Any] | None:
         """The parameters of `NOTIFY_WAITERS`, for the caller to run; None: it is too early, or

@@ -8,6 +8,7 @@ that listens, shared by all who wait. Nothing is opened until the first call.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -261,7 +262,7 @@ class AsyncPostgresStore(store.AsyncStore):
             pending = self._listener.notices
             if notices:
                 self._listener.changed(notices)
-            if pending.are_pending:
+            if pending.due_at < math.inf:
                 await self._send_notices(connection, pending)
         finally:
             await self._pool.put(connection)

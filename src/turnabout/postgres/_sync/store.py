@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -255,7 +256,7 @@ class PostgresStore(store.Store):
             pending = self._listener.notices
             if notices:
                 self._listener.changed(notices)
-            if pending.are_pending:
+            if pending.due_at < math.inf:
                 self._send_notices(connection, pending)
         finally:
             self._pool.put(connection)
