@@ -15,7 +15,7 @@ from turnabout.postgres.notices import PAUSE_SECONDS, REMOVE_WAITERS, Notices
 from turnabout.postgres.notifier import RENEW_SECONDS
 
 BEHIND_SECONDS = 0.004
-"""A thread sends so much later than is due: nearly always a call of the caller's has by then."""
+"""Time beyond that after which the thread sends: a call has nearly always done it by then."""
 
 Run = Callable[[bytes, Sequence[Any]], Sequence[Any]]
 AsyncRun = Callable[[bytes, Sequence[Any]], Awaitable[Sequence[Any]]]

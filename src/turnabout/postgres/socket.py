@@ -15,7 +15,6 @@ import psycopg
 
 from turnabout.postgres.url import PostgresOptions, address
 
-SELECTOR: Final = getattr(selectors, "PollSelector", selectors.SelectSelector)
 BOTH: Final = selectors.EVENT_READ | selectors.EVENT_WRITE
 
 
@@ -53,7 +52,7 @@ class Socket:
         """Wait until there is something to read, or room to write. False: not in time."""
         if not or_writable:
             return bool(self._input(self.seconds * 1000))
-        with SELECTOR() as selector:
+        with selectors.DefaultSelector() as selector:
             selector.register(self._file, BOTH)
             return bool(selector.select(self.seconds))
 

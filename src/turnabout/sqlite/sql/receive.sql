@@ -16,7 +16,8 @@ where id = :queue and version = :version and not exists (select 1 from turnabout
 -- name: timers
 -- Whether anything is due: scheduled messages, leases that ran out, sleeping channels, messages
 -- that have waited too long.
-select exists (select 1 from turnabout_message
+select
+  exists (select 1 from turnabout_message
           where queue_id = :queue and status = 1 and at > 0 and at <= :now) as due,
   exists (select 1 from turnabout_message
           where queue_id = :queue and status = 2 and at > 0 and at <= :now) as expired,

@@ -15,5 +15,4 @@ select exists (
 -- It has sent a message, or left one out.
 update turnabout_schedule
 set next_at = :next_at, last_at = :last_at, last_id = :last_id, sent = :sent,
-  refused = refused + :refused
-where name = :name;
+  refused = refused + :refused where name = :name;
