@@ -9,5 +9,5 @@ SLICE = Slice(
     postgres="turnabout.dashboard.postgres",
     routes="turnabout.dashboard.routes",
     revision=1,
-    digest="9704c122c2cc15c1",
+    digest="3bd27f67d0dc2f9c",
 )

@@ -11,5 +11,5 @@ SLICE = Slice(
     checks="turnabout.pipeline.commands.checks",
     metrics="turnabout.pipeline.metrics",
     revision=1,
-    digest="513edf9ca132a3d0",
+    digest="755ba8ba9347f3e1",
 )

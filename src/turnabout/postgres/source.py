@@ -105,7 +105,7 @@ def completed(text: str) -> str:
         language, rest, quote, plans = found.groups()
         sets = {None: "", "pinned": PINNED, "free": FREE}[plans]
         conflict = "#variable_conflict use_column\n" if language == "plpgsql" else ""
-        return f"language {language}{rest}\n{sets}as {quote}\n{conflict}"
+        return f"language {language}\n{sets}{rest}\nas {quote}\n{conflict}"  # its own settings win
 
     found = _FUNCTION.sub(whole, text)
     assert "-- plans: " not in found, found  # a mark that no function takes

@@ -10,5 +10,5 @@ SLICE = Slice(
     commands="turnabout.server.commands",
     checks="turnabout.server.commands.checks",
     revision=1,
-    digest="3a676eaaf6ed85a2",
+    digest="f6961cf59ccbff01",
 )
