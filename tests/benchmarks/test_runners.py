@@ -61,10 +61,7 @@ def test_runners_are_held_against_our_tasks_on_the_same_store() -> None:
         assert known.ours(name, store) in {peer.name for peer in RUNNERS}
         assert known.ours("receive", store) == known.OURS[store]
         (one, ten) = cells.BY_NAME[name].settings(None)  # type: ignore[arg-type]
-        assert (str(one), str(ten)) == (
-            "concurrency 1, 1 process",
-            "concurrency 10, 1 process",
-        )
+        assert (str(one), str(ten)) == ("concurrency 1, 1 process", "concurrency 10, 1 process")
     chosen = _chosen(_options(["--cell", "sqlite-tasks", "--peer", "huey-consumer"]))
     assert [peer.name for peer in chosen] == ["turnabout-sqlite-tasks", "huey-consumer"]
 

@@ -40,7 +40,7 @@ from turnabout.postgres._sync.store import PostgresStore
 from turnabout.postgres.calls import CALLS, call_of
 from turnabout.postgres.notices import NOTIFY_WAITERS
 from turnabout.postgres.revision import schema
-from turnabout.postgres.source import ROOMS, sql_files, text_of
+from turnabout.postgres.source import ROOMS, functions_of, sql_files, text_of
 from turnabout.words import verbs as v
 
 url = one_migrated_url
@@ -292,12 +292,13 @@ def test_a_library_that_was_left_behind_does_nothing_more(migrated_url):
 
 
 def test_what_a_client_calls_says_how_it_is_planned():
-    """Or the settings for everyday statements would plan it."""
-    texts = [call.text for call in CALLS.values()]
-    called = {name for text in texts for name in re.findall(r"turnabout_r\d+\.(\w+)\(", text)}
+    """Or the settings for everyday statements would plan it. Its own settings come last."""
+    called = set(re.findall(r"turnabout_r\d+\.(\w+)\(", "".join(c.text for c in CALLS.values())))
     files = sql_files("turnabout.postgres.sql", *ROOMS)
     plain = {file.name[:-4] for file in files if "-- plans: " not in text_of(file)}
     assert called & plain == {"clock_ms"}  # reads no table
+    stats = functions_of(next(file for file in files if file.name == "stats.sql"))
+    assert re.findall(r"set plan_cache_mode = (\w+)", stats)[-1] == "force_custom_plan"
 
 
 SENDS = [("send", channel, priority, None) for channel in ("a", "b") for priority in (5, 0, 0)]
