@@ -122,7 +122,7 @@ def test_hours_and_failures_are_what_plain_python_says(
     assert (kind["example_id"], kind["example"]) == (1002, "no mailbox for user-2: 0xc6")
     (queue,) = done.queues
     assert (queue.messages, queue.channels, queue.retried, queue.crashes) == (206, 4, 4, 1)
-    assert (queue.wait.max_ms, queue.slowest) == (123_456, "a")
+    assert queue.wait.max_ms == 123_456
     assert engines.DuckDB.name == done.engine
 
 

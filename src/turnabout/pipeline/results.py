@@ -156,8 +156,6 @@ class QueueReport(Value):
     handling: Times
     fairness: float | None
     starved: tuple[str, ...]
-    slowest: str | None
-    """The channel whose messages waited longest in the mean."""
 
     @property
     def name(self) -> str:

@@ -16,19 +16,20 @@ from urllib.parse import urlsplit
 
 from turnabout.pipeline.lake import Lake, matched
 from turnabout.pipeline.lake._storage import disk_errors
-from turnabout.pipeline.reports import engines
+from turnabout.pipeline.reports import engines, units
 from turnabout.pipeline.reports.engines import COLUMNS, ReportEngine, sql
 from turnabout.pipeline.reports.facts import Progress, ReportScope, gather, keep
 from turnabout.pipeline.results import QueueReport, Reported, Times
 from turnabout.pipeline.spark.access import Access
 from turnabout.words.errors import UsageError
+from turnabout.words.limits import FOREVER_MS
 
 if TYPE_CHECKING:
     from os import PathLike
 
     from pyspark.sql import SparkSession
 
-    from turnabout.pipeline.reports.facts import ReportFacts
+    from turnabout.pipeline.reports.facts import ReportFacts, Row
 
 TOP: Final = 25
 
@@ -67,16 +68,13 @@ def report(
         raise UsageError("a report is about a database (url) or a lake (lake=…): name one of them")
     if lake is not None and token is not None:
         raise UsageError("a token belongs to a database: read a lake with namespace=…, or without")
-    if since is not None and until is not None and since >= until:
-        raise UsageError("since has to be before until")
     if any(weight <= 0 for weight in (weights or {}).values()):
         raise UsageError("weights have to be above 0")
     began = time.monotonic()
     folder = Path(os.path.abspath(out))  # noqa: PTH100  # not resolved: it is shown as it was named
     # A lake has no secrets to hide: then nothing is opened there.
     access = Access(url or "postgresql:", token=token, namespace=namespace)
-    storage = None if storage_options is None else dict(storage_options)
-    scope = ReportScope(lake, archive, since, until, tuple(queues), namespace, storage)
+    scope = ReportScope(lake, archive, since, until, tuple(queues), namespace, storage_options)
     with (
         closing(access),
         disk_errors(f"the folder {folder}"),
@@ -87,8 +85,15 @@ def report(
         found = keep(engine, scope, progress or (lambda _n, _part: 0))
         files = [_write(engine, name, order, folder) for name, order in _TABLES]
         facts = gather(engine, found, top=top)
-        source = _source(access, lake)
-        return _page(facts, engine, source=source, scope=scope, files=files, began=began)
+        about = f"{_source(access, lake)} · {_period(since, until)} · counted by {engine.name}"
+        sentences = _page(facts, about, folder / "report.html")
+    return Reported(
+        sentences=sentences,
+        files=(str(folder / "report.html"), *map(str, files)),
+        seconds=time.monotonic() - began,
+        engine=engine.name,
+        **_known(facts),
+    )
 
 
 _CHANNEL = ("namespace", "queue", "channel")
@@ -104,7 +109,7 @@ def _opened(
     spark: SparkSession | None, access: Access, scope: ReportScope
 ) -> Generator[ReportEngine]:
     """The engine, with the table `narrow`."""
-    narrow = sql("narrow", within=_within(scope))
+    narrow = sql("narrow", since=scope.since or 0, until=scope.until or FOREVER_MS)
     if spark is None:
         with engines.duckdb() as local:
             if scope.lake is None:
@@ -155,22 +160,10 @@ def _history(access: Access, scope: ReportScope) -> Any:
     queues = tuple(access.stored(queue) for queue in scope.queues) or None
     for queue in scope.queues:
         access.allow("history", queue)
-    where: list[Condition] = []
-    if scope.since is not None:
-        where.append(Condition("finished_at", ">=", scope.since))
-    if scope.until is not None:
-        where.append(Condition("finished_at", "<", scope.until))
+    since, until = scope.since or 0, scope.until or FOREVER_MS
+    where = [Condition("finished_at", ">=", since), Condition("finished_at", "<", until)]
     names = Names(access.namespace, queues, None, access.globs("history"))
     return rows.read(access, "log_rows", COLUMNS, where, names=names)
-
-
-def _within(scope: ReportScope) -> str:
-    conditions = ["ended_ms is not null"]
-    if scope.since is not None:
-        conditions.append(f"ended_ms >= {int(scope.since)}")
-    if scope.until is not None:
-        conditions.append(f"ended_ms < {int(scope.until)}")
-    return " and ".join(conditions)
 
 
 def _source(access: Access, lake: str | PathLike[str] | None) -> str:
@@ -186,48 +179,44 @@ def _source(access: Access, lake: str | PathLike[str] | None) -> str:
     return f"PostgreSQL, {parts.hostname or 'local'}{parts.path}"
 
 
-def _page(
-    facts: ReportFacts | None,
-    engine: ReportEngine,
-    *,
-    source: str,
-    scope: ReportScope,
-    files: Sequence[Path],
-    began: float,
-) -> Reported:
-    """Write the page. It comes last: where it is new, the tables are too."""
+def _period(since: int | None, until: int | None) -> str:
+    """The time that was asked for."""
+    if since is None and until is None:
+        return "all there is"
+    begun = "the beginning" if since is None else f"{units.instant(since)} UTC"
+    return f"{begun} to {'the end' if until is None else f'{units.instant(until)} UTC'}"
+
+
+def _page(facts: ReportFacts | None, about: str, path: Path) -> tuple[str, ...]:
+    """Write the page, and return its sentences. It comes last: where it is new, the tables are."""
     from turnabout.pipeline.reports import page, summary
 
     sentences = tuple(summary.sentences(facts))
-    about = f"{source} · {page.period(scope.since, scope.until)} · counted by {engine.name}"
-    path = files[0].with_name("report.html")
     staged = path.with_name(f".{path.name}.new")
     staged.write_bytes(page.html(facts, sentences, about).encode("utf-8", "replace"))
     staged.replace(path)
-    return Reported(
-        messages=0 if facts is None else facts.total["messages"],
-        first=None if facts is None else facts.first_ms,
-        until=None if facts is None else facts.until_ms,
-        queues=() if facts is None else tuple(_queue(row) for row in facts.queues),
-        sentences=sentences,
-        files=(str(path), *map(str, files)),
-        seconds=time.monotonic() - began,
-        engine=engine.name,
-    )
+    return sentences
 
 
-_COPIED: Final = (
-    *("namespace", "queue", "messages", "done", "dead", "cancelled", "expired", "retried"),
-    *("attempts", "failures", "crashes", "channels", "fairness", "starved", "slowest"),
-)
+def _known(facts: ReportFacts | None) -> dict[str, Any]:
+    if facts is None:
+        return {"messages": 0, "first": None, "until": None, "queues": ()}
+    return {
+        "messages": facts.total["messages"],
+        "first": facts.first_ms,
+        "until": facts.until_ms,
+        "queues": tuple(map(_queue, facts.queues)),
+    }
 
 
-def _queue(row: Mapping[str, Any]) -> QueueReport:
-    copied: dict[str, Any] = {name: row[name] for name in _COPIED}
+def _queue(row: Row) -> QueueReport:
+    copied: dict[str, Any] = {
+        name: row[name] for name in QueueReport.__struct_fields__ if name in row
+    }
     return QueueReport(**copied, wait=_times(row, "wait"), handling=_times(row, "handle"))
 
 
-def _times(row: Mapping[str, Any], time: str) -> Times:
+def _times(row: Row, time: str) -> Times:
     return Times(*(row[f"{time}_{name}_ms"] for name in ("p50", "p90", "p99", "max", "mean")))
 
 

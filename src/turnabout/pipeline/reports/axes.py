@@ -8,32 +8,19 @@ from typing import Final
 
 from turnabout.pipeline.reports.units import DAY, HOUR, MINUTE, SECOND
 
-TIME_TICKS: Final = tuple(
-    factor * unit
-    for unit, factors in (
-        (10, (1, 2, 5)),
-        (100, (1, 2, 5)),
-        (SECOND, (1, 2, 5, 10, 15, 30)),
-        (MINUTE, (1, 2, 5, 10, 15, 30)),
-        (HOUR, (1, 2, 3, 6, 12)),
-        (DAY, (1, 2, 7, 14, 28, 91, 182, 364)),
-    )
-    for factor in factors
+TIME_TICKS: Final = (
+    *(10, 20, 50, 100, 200, 500),
+    *(n * unit for unit in (SECOND, MINUTE) for n in (1, 2, 5, 10, 15, 30)),
+    *(n * HOUR for n in (1, 2, 3, 6, 12)),
+    *(n * DAY for n in (1, 2, 7, 14, 28, 91, 182, 364)),
 )
 """Lengths that a clock and a calendar divide into."""
 
 DURATION_TICKS: Final = (
-    *(1, 2, 5, 10, 20, 50, 100, 200, 500),
-    *(n * SECOND for n in (1, 2, 5, 10, 20, 30)),
-    *(n * MINUTE for n in (1, 2, 5, 10, 20, 30)),
-    *(n * HOUR for n in (1, 2, 5, 10)),
-    *(n * DAY for n in (1, 2, 5, 10, 30, 100, 365, 1000)),
-)
-COARSE: Final = (
     *(1, 10, 100, SECOND, 10 * SECOND, MINUTE, 10 * MINUTE, HOUR, 10 * HOUR),
     *(n * DAY for n in (1, 10, 100, 1000)),
 )
-"""About ten times the one before: enough where waits are far apart."""
+"""Each about ten times the one before: a wait may be a thousand times another one."""
 
 
 @dataclass(frozen=True)
@@ -66,23 +53,17 @@ def linear(high: float, start: float, end: float, most: int = 5) -> Scale:
 
 
 def durations(low: float, high: float, start: float, end: float) -> Scale:
-    """Milliseconds, logarithmic, since a wait may be a thousand times another one."""
-    low, high = max(low, 1.0), max(high, low, 2.0)
-    for ticks in (COARSE, DURATION_TICKS):
-        bottom = max((t for t in ticks if t <= low), default=1)
-        top = min((t for t in ticks if t >= high), default=high)
-        inside = tuple(float(t) for t in ticks if bottom <= t <= top)
-        if len(inside) > 3 or ticks is DURATION_TICKS:
-            break
-    while len(inside) > 6:
-        inside = inside[::2]
-    return Scale(bottom, max(top, bottom * 2), start, end, inside, log=True)
+    """Make a logarithmic scale of milliseconds."""
+    bottom = max((t for t in DURATION_TICKS if t <= low), default=1)
+    top = next((t for t in DURATION_TICKS if t >= high and t > bottom), 2 * DURATION_TICKS[-1])
+    inside = [float(t) for t in DURATION_TICKS if bottom <= t <= top]
+    ticks = tuple(inside[:: 2 if len(inside) > 6 else 1])
+    return Scale(bottom, top, start, end, ticks, log=True)
 
 
 def time(first_ms: int, until_ms: int, start: float, end: float, most: int = 6) -> Scale:
     """Instants, with ticks where clocks and calendars have them."""
-    length = max(until_ms - first_ms, 1)
-    every = next((t for t in TIME_TICKS if length / t <= most), TIME_TICKS[-1])
+    every = step_of(until_ms - first_ms, most)
     begin = math.ceil(first_ms / every) * every
     ticks = tuple(float(t) for t in range(begin, until_ms + 1, every))
     return Scale(first_ms, until_ms, start, end, ticks)
@@ -91,8 +72,3 @@ def time(first_ms: int, until_ms: int, start: float, end: float, most: int = 6) 
 def step_of(length_ms: int, most: int = 96) -> int:
     """The shortest step of time that fits at most `most` times into a length."""
     return next((t for t in TIME_TICKS if length_ms / t <= most), TIME_TICKS[-1])
-
-
-def every_of(scale: Scale) -> int:
-    """Distances of the ticks of a time axis."""
-    return int(scale.ticks[1] - scale.ticks[0]) if len(scale.ticks) > 1 else SECOND

@@ -1,183 +1,121 @@
-"""Charts as inline SVG: stacked bars and quantiles over time, and shares by channel.
+"""Charts over time as inline SVG: bars of counts, and of the quantiles of a time.
 
-Where things lie is worked out here; `charts.svg.j2` draws them. `axes` has scales and round ticks,
-`units` says numbers and times in words.
+Where things lie is worked out here; `chart.svg.j2` draws them. `axes` has scales and round ticks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from itertools import groupby
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
 
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from turnabout.cli import _show
 from turnabout.pipeline.reports import axes, units
 from turnabout.pipeline.reports.axes import Scale
-from turnabout.pipeline.reports.templates import render
 
-V = TypeVar("V")
+SIZES: Final = {"width": 560, "height": 200, "left": 58, "right": 550, "top": 10, "bottom": 174}
+CHAR_WIDTH: Final = 7
+QUANTILES: Final = ("p50", "p90", "p99")
 
-WIDTH: Final = 560.0
-HEIGHT: Final = 200.0
-LEFT: Final = 58.0
-RIGHT: Final = 10.0
-TOP: Final = 10.0
-BOTTOM: Final = 26.0
-ROW: Final = 19.0
-NAMES: Final = 128.0
-CHAR_WIDTH: Final = 7.0
-SIZES: Final = {
-    "width": WIDTH,
-    "left": LEFT,
-    "right": RIGHT,
-    "top": TOP,
-    "bottom": BOTTOM,
-    "row": ROW,
-    "names": NAMES,
-}
+Rows = Sequence[Mapping[str, Any] | None]
+"""The measures of each step of time; None: there was nothing."""
+Bar = tuple[Sequence[str], Sequence[tuple[str, float, float]]]
+"""A step's words, and its parts: the class that colours one, and its values at both ends."""
 
 
-@dataclass(frozen=True)
-class Series:
-    """Values by step of time; `kind` is the class that colours them."""
-
-    kind: str
-    values: Sequence[float]
-
-
-def stacks(title: str, starts: Sequence[int], step_ms: int, series: Sequence[Series]) -> Markup:
-    """Bars over time, a part for each series, the first one at the bottom."""
-    most = max(sum(s.values[i] for s in series) for i in range(len(starts)))
-    if not most:
-        return _drawn("nothing", title, 80)
-    x, y = _time(starts, step_ms), axes.linear(most, HEIGHT - BOTTOM, TOP)
-    bars: list[tuple[str, float, float, float]] = []
-    for i, start in enumerate(starts):
-        below = 0.0
-        for s in series:
-            if (value := s.values[i]) > 0:
-                bars.append((s.kind, x.at(start), y.at(below + value), y.at(below)))
-                below += value
-    texts = [
-        [f"{s.kind}: {units.count(s.values[i])}" for s in series if s.values[i]]
-        for i in range(len(starts))
-    ]
-    return _over_time(title, starts, step_ms, _ticks(y, units.short), texts, bars=bars)
+def stacks(title: str, starts: range, rows: Rows, kinds: Sequence[str]) -> Markup:
+    """Bars of counts, a part for each kind, the first one at the bottom."""
+    bars: list[Bar] = []
+    most = 0
+    for row in rows:
+        words, parts, upto = list[str](), list[tuple[str, float, float]](), 0
+        for kind in kinds:
+            if row is not None and (number := row[kind]):
+                words.append(f"{kind}: {_show.count(number)}")
+                parts.append((kind, upto, upto + number))
+                upto += number
+        bars.append((words, parts))
+        most = max(most, upto)
+    y = axes.linear(most, SIZES["bottom"], SIZES["top"])
+    return _drawn(title, starts, y, units.short, bars)
 
 
-def bands(
-    title: str,
-    starts: Sequence[int],
-    step_ms: int,
-    names: Sequence[str],
-    steps: Sequence[Sequence[float] | None],
+def quantiles(title: str, starts: range, rows: Rows, time: str) -> Markup:
+    """Bars from the median of a time to its p90, and on to its p99, on a logarithmic axis."""
+    bars: list[Bar] = []
+    known: list[int] = []
+    for row in rows:
+        if row is None or row[f"{time}_p50_ms"] is None:
+            bars.append(((), ()))
+            continue
+        p50, p90, p99 = times = [row[f"{time}_{name}_ms"] for name in QUANTILES]
+        words = [f"{q}: {_show.milliseconds(ms)}" for q, ms in zip(QUANTILES, times, strict=True)]
+        bars.append((words, [("p99", p90, p99), ("p90", p50, p90), ("p50", p50, p50)]))
+        known += times
+    y = axes.durations(min(known, default=1), max(known, default=1), SIZES["bottom"], SIZES["top"])
+    return _drawn(title, starts, y, _show.milliseconds, bars)
+
+
+def _drawn(
+    title: str, starts: range, y: Scale, say: Callable[[Any], str], bars: Sequence[Bar]
 ) -> Markup:
-    """Quantiles over time, the lowest first: areas between them; logarithmic. Milliseconds."""
-    known = [values for values in steps if values is not None]
-    if not known:
-        return _drawn("nothing", title, 80)
-    x = _time(starts, step_ms)
-    low, high = min(values[0] for values in known), max(values[-1] for values in known)
-    y = axes.durations(low, high, HEIGHT - BOTTOM, TOP)
-    paths: list[tuple[str, str]] = []
-    for run in _runs(steps):
-        points = [(starts[i] + step_ms / 2, values) for i, values in run]
-        if len(run) == 1:  # a step alone has no neighbour to be joined with
-            points = [(starts[run[0][0]] + edge, run[0][1]) for edge in (0, step_ms)]
-        places = [
-            [(x.at(middle), y.at(values[q])) for middle, values in points]
-            for q in range(len(names))
-        ]
-        for q in range(len(places) - 1, 0, -1):
-            area = [*places[q], *reversed(places[q - 1])]
-            paths.append((f"band b{q}", f"{_path(area)}Z"))
-        paths += [(f"line l{q}", _path(places[q])) for q in range(len(places) - 1, -1, -1)]
-    texts = [
-        [f"{name}: {units.duration(ms)}" for name, ms in zip(names, values or (), strict=False)]
-        for values in steps
+    """A chart; each step with something in it can be pointed at, and says what then."""
+    until = starts[-1] + starts.step
+    x = axes.time(starts[0], until, SIZES["left"], SIZES["right"])
+    seconds = until - starts[0] < 10 * units.MINUTE
+    steps = [
+        (
+            x.at(start),
+            "\n".join([units.between(start, start + starts.step, seconds=seconds), *words]),
+            [(kind, y.at(high), y.at(low)) for kind, low, high in parts],
+        )
+        for start, (words, parts) in zip(starts, bars, strict=True)
+        if parts
     ]
-    return _over_time(title, starts, step_ms, _ticks(y, units.duration), texts, paths=paths)
+    wide = (SIZES["right"] - SIZES["left"]) / len(starts)
+    ticks = [(y.at(tick), say(tick)) for tick in y.ticks]
+    words = {"title": title, "ticks": ticks, "marks": marks(x), "steps": steps, "wide": wide}
+    return render("chart.svg.j2", **SIZES, **words, gap=1 if wide > 3 else 0)
 
 
-def shares(title: str, rows: Sequence[tuple[str, float, str]]) -> Markup:
-    """A bar for each name: its part of its fair share, cut at twice that, which a line marks."""
-    if not rows:
-        return _drawn("nothing", title, 80)
-    x = Scale(0.0, 2.0, NAMES, WIDTH - 58, (0.0, 0.5, 1.0, 1.5, 2.0))
-    drawn = [
-        (name, TOP + ROW * (number + 0.5), x.at(ratio), units.share(ratio), note)
-        for number, (name, ratio, note) in enumerate(rows)
-    ]
-    ticks = [(x.at(tick), units.share(tick)) for tick in x.ticks]
-    height = TOP + ROW * len(rows) + BOTTOM
-    return _drawn("shares", title, height, ticks=ticks, rows=drawn, fair=x.at(1))
-
-
-# --- parts ---------------------------------------------------------------------------------------
-
-
-def _drawn(kind: str, title: str, height: float, **parts: Any) -> Markup:
-    return render("charts.svg.j2", kind=kind, title=title, height=height, s=SIZES, **parts)
-
-
-def _over_time(
-    title: str,
-    starts: Sequence[int],
-    step_ms: int,
-    ticks: Sequence[tuple[float, str]],
-    texts: Iterable[Sequence[str]],
-    **parts: Any,
-) -> Markup:
-    """A chart of what happened by step; each step can be pointed at, and says its text then."""
-    x = _time(starts, step_ms)
-    width = x.at(starts[0] + step_ms) - x.at(starts[0])
-    hits = [
-        (x.at(start), "\n".join([units.step(start, step_ms), *words]))
-        for start, words in zip(starts, texts, strict=True)
-        if words
-    ]
-    more = {"bars": (), "paths": (), **parts, "gap": 1.0 if width > 3 else 0.0}
-    axes = {"x": x, "marks": _marks(x), "ticks": ticks}
-    return _drawn("over time", title, HEIGHT, hits=hits, width=width, **axes, **more)
-
-
-def _ticks(scale: Scale, say: Callable[[float], str]) -> list[tuple[float, str]]:
-    return [(scale.at(tick), say(tick)) for tick in scale.ticks]
-
-
-def _path(points: Sequence[tuple[float, float]]) -> str:
-    return "M" + " L".join(f"{x:.1f} {y:.1f}" for x, y in points)
-
-
-def _time(starts: Sequence[int], step_ms: int) -> Scale:
-    return axes.time(starts[0], starts[-1] + step_ms, LEFT, WIDTH - RIGHT)
-
-
-def _marks(x: Scale) -> list[tuple[float, str, str]]:
-    """The ticks of a time axis: places, words, and how these stand there; `""`: there is no room.
-
-    The last word may stand before its tick, where the one before it is.
-    """
-    every = axes.every_of(x)
+def marks(x: Scale) -> list[tuple[float, str]]:
+    """The ticks of a time axis with their words: none where one would not fit beside the edge."""
+    every = int(x.ticks[1] - x.ticks[0]) if len(x.ticks) > 1 else units.SECOND
     words = [(x.at(tick), units.clock(int(tick), every)) for tick in x.ticks]
-    marks = [(at, word, "middle") for at, word in words]
-    if words and words[-1][0] + _wide(words[-1][1]) / 2 > WIDTH:
-        marks[-1] = (*words[-1], "end")
-        begins = words[-1][0] - _wide(words[-1][1])
-        if len(words) > 1 and begins < words[-2][0] + _wide(words[-2][1]) / 2 + CHAR_WIDTH:
-            marks[-2] = (*words[-2], "")
-    return marks
+    room = SIZES["width"]
+    return [(at, word if at + len(word) * CHAR_WIDTH / 2 <= room else "") for at, word in words]
 
 
-def _wide(word: str) -> float:
-    """About how wide a word is beside an axis."""
-    return len(word) * CHAR_WIDTH
+# --- templates ------------------------------------------------------------------------------------
 
 
-def _runs(values: Sequence[V | None]) -> list[list[tuple[int, V]]]:
-    """Values that follow one another, with their places; without what is missing between them."""
-    found = [(i, value) for i, value in enumerate(values) if value is not None]
-    runs = groupby(enumerate(found), lambda pair: pair[1][0] - pair[0])
-    return [[one for _, one in run] for _, run in runs]
+def render(name: str, **values: Any) -> Markup:
+    """A template of this folder with these values, which are escaped: safe to be put into another
+    one as it is.
+    """
+    return Markup(_environment().get_template(name).render(**values))  # noqa: S704 - it has escaped
+
+
+@cache
+def _environment() -> Environment:
+    return Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_shown,
+    )
+
+
+def _shown(value: Any) -> Any:
+    """Numbers have one digit behind the point. Text is without what may stand in no document: a
+    channel's name may hold any character.
+    """
+    if isinstance(value, float):
+        return f"{value:.1f}".removesuffix(".0")
+    return _show.clean(value, lines=True) if type(value) is str else value

@@ -6,6 +6,7 @@ it lacks as macros.
 
 from __future__ import annotations
 
+import json
 import re
 import tempfile
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
@@ -49,7 +50,7 @@ PARTICULARS: Final = (
 
 def sql(name: str, **words: object) -> str:
     """A statement of the folder, with its words in braces filled in."""
-    return _text(name).format(**words)
+    return _text(name).format(counts=_text("counts"), **words)
 
 
 @cache
@@ -143,8 +144,8 @@ class DuckDB:
     def weigh(self, weights: Mapping[str, float]) -> None:
         """Make the table `weights`."""
         self.connection.execute("create table weights (channel varchar, weight double)")
-        for channel, weight in weights.items():
-            self.connection.execute("insert into weights values (?, ?)", [channel, weight])
+        for pair in weights.items():
+            self.connection.execute("insert into weights values (?, ?)", pair)
 
     def slices(self, messages: int) -> int:
         """One for each `SLICE_ROWS`."""
@@ -186,13 +187,8 @@ class OnSpark:
     def weigh(self, weights: Mapping[str, float]) -> None:
         """Make the table `weights`."""
         # Not by `createDataFrame`: it makes this session the active one of the caller's thread.
-        kinds = "cast(null as string) as channel, cast(null as double) as weight"
-        rows = [f"select {kinds} where false"]
-        parameters: dict[str, Any] = {}
-        for number, (channel, weight) in enumerate(weights.items()):
-            parameters |= {f"c{number}": channel, f"w{number}": float(weight)}
-            rows.append(f"select :c{number}, :w{number}")
-        table = self.spark.sql(" union all ".join(rows), args=parameters or None)
+        text = "select explode(from_json(:weights, 'map<string, double>')) as (channel, weight)"
+        table = self.spark.sql(text, args={"weights": json.dumps(dict(weights))})
         table.createOrReplaceTempView("weights")
 
     def slices(self, messages: int) -> int:

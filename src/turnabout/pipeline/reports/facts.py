@@ -15,6 +15,7 @@ from turnabout.pipeline.lake import Filter
 from turnabout.pipeline.reports.axes import step_of
 from turnabout.pipeline.reports.engines import ReportEngine, rows, sql
 from turnabout.pipeline.reports.units import HOUR
+from turnabout.words.errors import UsageError
 from turnabout.words.fairness import STARVED_BELOW
 
 Row = Mapping[str, Any]
@@ -33,6 +34,7 @@ LEAST: Final = 10
 
 _QUEUE: Final = "namespace, queue"
 _CHANNEL: Final = "namespace, queue, channel"
+_ALL: Final = "select * from narrow"
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,10 @@ class ReportScope:
     queues: tuple[str, ...] = ()
     namespace: str | None = None
     storage: Mapping[str, str] | None = None
+
+    def __post_init__(self) -> None:
+        if self.since is not None and self.until is not None and self.since >= self.until:
+            raise UsageError("since has to be before until")
 
     @property
     def filter(self) -> Filter:
@@ -74,8 +80,8 @@ class ReportFacts:
 
     queues    a row of measures each, the busiest first; `fairness`, `starved` and `channels` too
     channels  the busiest ones, of all queues     kinds     of failures, the commonest first
-    steps     measures by queue and step, of queues that are drawn; `all_steps` of all together
-    shares    by queue: channels with what they got of their fair share, the least first
+    steps     measures by queue and step, of queues that are drawn
+    shares    channels with what they got of their fair share, the least first
     starved   channels that got under 0.7 of theirs for a while, the worst first
     """
 
@@ -85,18 +91,15 @@ class ReportFacts:
     total: Row
     queues: Sequence[Row]
     channels: Sequence[Row]
-    channel_count: int
     kinds: Sequence[Row]
-    kind_count: int
-    all_steps: Sequence[Row]
     steps: Mapping[Name, Sequence[Row]]
-    shares: Mapping[Name, Sequence[Row]]
+    shares: Sequence[Row]
     starved: Sequence[Row]
 
     @property
-    def drawn(self) -> Sequence[Row]:
-        """The queues that have charts."""
-        return self.queues[:QUEUES_DRAWN]
+    def channel_count(self) -> int:
+        """Channels of all queues."""
+        return sum(row["channels"] for row in self.queues)
 
 
 def keep(engine: ReportEngine, scope: ReportScope, progress: Progress) -> Kept:
@@ -129,106 +132,52 @@ def gather(engine: ReportEngine, kept: Kept, *, top: int) -> ReportFacts | None:
     if not kept.messages:
         return None
     shares, starved = _shares(engine, kept)
-    queues = _queues(engine, shares, starved)
-    total = queues[0] if len(queues) == 1 else _measures(engine, "everything", "narrow")[0]
+    many = "select namespace, queue, count(distinct channel) as channels from hours group by all"
+    both = f"({_measures(_QUEUE, _ALL)}) as m join ({many}) as c using ({_QUEUE})"
+    queues = rows(engine, f"select * from {both} order by messages desc, {_QUEUE}")  # noqa: S608
+    least = {_name(one): one["ratio"] for one in reversed(shares)}
+    missed = _by_queue(starved)
+    for row in queues:
+        row["fairness"] = least.get(_name(row))
+        row["starved"] = tuple(one["channel"] for one in missed.get(_name(row), ()))
+    total = queues[0] if len(queues) == 1 else rows(engine, _measures("everything", _ALL))[0]
     kept.progress(kept.messages, 0.8)
     step_ms = step_of(kept.until_ms - kept.first_ms)
-    steps = _steps(engine, step_ms, f"{_QUEUE}, begun", times=True)
-    engine.keep("top", [sql("channels", top=top)])
-    channels = _measures(engine, _CHANNEL, _joined("top", _CHANNEL))
-    ratios = {_channel(row): row for some in shares.values() for row in some}
-    for row in channels:
-        row.update({"ratio": ratios.get(_channel(row), {}).get("ratio")})
+    source = sql("steps", step=step_ms, drawn=QUEUES_DRAWN)
+    steps = rows(engine, _measures(f"{_QUEUE}, begun", source))
     kept.progress(kept.messages, 0.9)
-    order = f"messages desc, {_QUEUE}, error limit {int(top)}"
-    worst = f"select * from failures order by {order}"  # noqa: S608
+    kinds = "select *, count(*) over () as kinds from failures"
     return ReportFacts(
         first_ms=kept.first_ms,
         until_ms=kept.until_ms,
         step_ms=step_ms,
         total=total,
         queues=queues,
-        channels=sorted(channels, key=lambda row: (-row["messages"], _channel(row))),
-        channel_count=sum(row["channels"] for row in queues),
-        kinds=rows(engine, worst),
-        kind_count=rows(engine, "select count(*) as n from failures")[0]["n"],
-        all_steps=steps if len(queues) == 1 else _steps(engine, step_ms, "begun", times=False),
+        channels=rows(engine, _measures(_CHANNEL, sql("channels", top=int(top)))),
+        kinds=rows(engine, f"{kinds} order by messages desc, {_QUEUE}, error limit {int(top)}"),
         steps=_by_queue(steps),
         shares=shares,
         starved=starved,
     )
 
 
-def _queues(
-    engine: ReportEngine, shares: Mapping[Name, Sequence[Row]], starved: Sequence[Row]
-) -> list[dict[str, Any]]:
-    about = {_name(row): row for row in rows(engine, sql("queues"))}
-    queues = _measures(engine, _QUEUE, "narrow")
-    for row in queues:
-        name = _name(row)
-        row.update(about[name])
-        row["fairness"] = min((one["ratio"] for one in shares.get(name, ())), default=None)
-        row["starved"] = tuple(one["channel"] for one in starved if _name(one) == name)
-    queues.sort(key=lambda row: (-row["messages"], *_name(row)))
-    return queues
+def _measures(keys: str, source: str) -> str:
+    """The statement for counts and quantiles by some columns."""
+    return sql("measures", keys=keys, source=source)
 
 
-def _measures(engine: ReportEngine, keys: str, source: str) -> list[dict[str, Any]]:
-    """Counts and quantiles by some columns."""
-    text = source if source.startswith("select") else f"select * from {source}"  # noqa: S608
-    names = keys.split(", ")
-    none = dict.fromkeys(f"{t}_{q}_ms" for t in ("wait", "handle") for q in ("p50", "p90", "p99"))
-    times = {
-        tuple(row[n] for n in names): row
-        for row in rows(engine, sql("times", keys=keys, source=text))
-    }
-    return [
-        {**none, **times.get(tuple(row[n] for n in names), {}), **row}
-        for row in rows(engine, sql("counts", keys=keys, source=text))
-    ]
-
-
-def _steps(engine: ReportEngine, step_ms: int, keys: str, *, times: bool) -> list[dict[str, Any]]:
-    """Measures by step of time; with quantiles those of queues that are drawn, else of all."""
-    begun = f"cast(floor(ended_ms / {step_ms}) as bigint) * {step_ms} as begun"
-    if not times:
-        source = f"select *, {begun} from narrow"  # noqa: S608
-        return rows(engine, sql("counts", keys=keys, source=source))
-    busiest = f"select {_QUEUE} from narrow group by {_QUEUE}"  # noqa: S608
-    order = f"order by count(*) desc, {_QUEUE} limit {QUEUES_DRAWN}"
-    engine.keep("drawn", [f"{busiest} {order}"])
-    return _measures(engine, keys, _joined("drawn", _QUEUE, f", {begun}"))
-
-
-def _joined(table: str, keys: str, more: str = "") -> str:
-    """Rows of the groups that a table names."""
-    same = " and ".join(f"n.{key} = t.{key}" for key in keys.split(", "))
-    return f"select n.*{more} from narrow as n join {table} as t on {same}"  # noqa: S608
-
-
-def _shares(engine: ReportEngine, kept: Kept) -> tuple[dict[Name, list[Row]], list[Row]]:
-    """Shares by queue, the lowest first, and the channels that were starved."""
+def _shares(engine: ReportEngine, kept: Kept) -> tuple[list[Row], list[Row]]:
+    """Shares of channels, and the channels that were starved for a part of the time."""
     block = step_of(kept.until_ms - kept.first_ms, BLOCKS)
     words = {"step": max(block, kept.fair_ms), "least": LEAST}
-    whole = rows(engine, sql("shares", keys=_CHANNEL, below="1e9", **words))
-    whole.sort(key=lambda row: (row["ratio"], _channel(row)))
-    starved: dict[tuple[str, ...], dict[str, Any]] = {}
-    bad = rows(engine, sql("shares", keys=f"{_CHANNEL}, block", below=STARVED_BELOW, **words))
-    for row in sorted(bad, key=lambda row: row["first_ms"]):
-        one = starved.setdefault(_channel(row), {**row, "got": 0, "fair": 0.0, "waited_ms": 0})
-        one["until_ms"] = row["last_ms"] + kept.fair_ms
-        one["got"], one["fair"] = one["got"] + row["got"], one["fair"] + row["fair"]
-        one["waited_ms"] = max(one["waited_ms"], row["waited_ms"])
-    missed = sorted(starved.values(), key=lambda row: (row["got"] - row["fair"], _channel(row)))
-    return _by_queue(whole), list(missed)
+    whole = sql("shares", keys=_CHANNEL, below="1e9", **words)
+    parts = sql("shares", keys=f"{_CHANNEL}, block", below=STARVED_BELOW, **words)
+    starved = sql("starved", shares=parts, fair_ms=kept.fair_ms)
+    return [*rows(engine, whole)], [*rows(engine, starved)]
 
 
 def _name(row: Row) -> Name:
     return row["namespace"], row["queue"]
-
-
-def _channel(row: Row) -> tuple[str, str, str]:
-    return (*_name(row), row["channel"])
 
 
 def _by_queue(some: Iterable[Row]) -> dict[Name, list[Row]]:

@@ -8,16 +8,12 @@ with leased as (
         cast(floor(leased_ms / {step}) as bigint) * {step} as leased_at,
         leased_ms - greatest(
             sent_ms,
-            coalesce(
-                lag(leased_ms) over (partition by namespace, queue, channel order by leased_ms),
-                sent_ms
-            )
+            lag(leased_ms) over (partition by namespace, queue, channel order by leased_ms)
         ) as first_ms
     from narrow where attempt = 1 and leased_ms >= sent_ms
 ),
 served as (
-    select namespace, queue, leased_at as begun, count(*) as service from leased
-    group by namespace, queue, leased_at
+    select namespace, queue, leased_at as begun, count(*) as service from leased group by all
 ),
 moved as (
     select namespace, queue, channel, begun, sum(sent) as sent, sum(got) as got,
@@ -28,8 +24,7 @@ moved as (
         union all
         select namespace, queue, channel, leased_at as begun, 0 as sent, 1 as got, first_ms
         from leased
-    ) as events
-    group by namespace, queue, channel, begun
+    ) as events group by all
 ),
 waiting as (
     select *,
@@ -57,9 +52,8 @@ weighed as (
         sum(case when w.got > 0 then 1 else 0 end) over (
             partition by w.namespace, w.queue, w.channel order by w.begun desc
         ) as run
-    from wanted as w
-    join served as s on s.namespace = w.namespace and s.queue = w.queue and s.begun = w.begun
-    left join weights as g on g.channel = w.channel where w.wanted > 0
+    from wanted as w join served as s using (namespace, queue, begun)
+    left join weights as g using (channel) where w.wanted > 0
 ),
 levels as (
     -- who wants least for its weight comes first; what it leaves is for those behind it

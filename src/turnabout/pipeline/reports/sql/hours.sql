@@ -1,14 +1,5 @@
--- By channel and the hour that messages ended in, with exact quantiles: each is a time that a
--- message had.
-select namespace, queue, channel, timestamp_millis(hour_ms) as hour, count(*) as messages,
-    count(*) filter (where outcome = 'done') as done,
-    count(*) filter (where outcome = 'dead') as dead,
-    count(*) filter (where outcome = 'cancelled') as cancelled,
-    count(*) filter (where outcome = 'expired') as expired, count(leased_ms) as leased,
-    count(*) filter (where leased_ms is not null and attempt > 1) as retried,
-    cast(sum(coalesce(attempt, 0)) as bigint) as attempts,
-    cast(sum(coalesce(failures, 0)) as bigint) as failures,
-    cast(sum(coalesce(crashes, 0)) as bigint) as crashes,
+-- By channel and the hour of the ends, with exact quantiles: each is a time that a message had.
+select namespace, queue, channel, timestamp_millis(hour_ms) as hour, {counts},
     cast(percentile_disc(0.5) within group (order by wait_ms) as bigint) as wait_p50_ms,
     cast(percentile_disc(0.9) within group (order by wait_ms) as bigint) as wait_p90_ms,
     cast(percentile_disc(0.99) within group (order by wait_ms) as bigint) as wait_p99_ms,

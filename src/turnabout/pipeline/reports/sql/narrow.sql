@@ -12,4 +12,4 @@ select *, 0 as everything,
         then greatest(leased_ms - sent_ms, 0)
     end as wait_ms,
     case when leased_ms is not null then greatest(ended_ms - leased_ms, 0) end as handle_ms
-from plain where {within}
+from plain where ended_ms >= {since} and ended_ms < {until}

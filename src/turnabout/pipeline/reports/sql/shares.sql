@@ -6,5 +6,5 @@ select {keys}, cast(sum(got) as bigint) as got, sum(fair) as fair,
 from (
     select *, cast(floor(unix_millis(begun) / {step}) as bigint) * {step} as block from fairness
 ) as blocks
-group by {keys}
-having sum(fair) >= {least} and sum(got) < {below} * sum(fair)
+group by {keys} having sum(fair) >= {least} and sum(got) < {below} * sum(fair)
+order by ratio, {keys}
