@@ -13,9 +13,7 @@ from turnabout.words.value import replace
 
 CARRIERS = {"UA": 6, "HA": 2}
 TIMES = Times(1, 1, 1, 1, 1)
-QUEUE = QueueReport(
-    *("demo-1", "flights", 2, 8, 8, 0, 0, 0, 0, 8, 0, 0), TIMES, TIMES, 0.95, (), "UA"
-)
+QUEUE = QueueReport(*("demo-1", "flights", 2, 8, 8, 0, 0, 0, 0, 8, 0, 0), TIMES, TIMES, 0.95, ())
 MADE = Reported(8, 0, 1, (QUEUE,), (), ("report.html",), 1.0)
 THERE = Archive(8, 8, CARRIERS)
 
