@@ -21,7 +21,7 @@ from turnabout.pipeline.spark.launcher import cache
 PROGRAM = Path(__file__).with_name("old_program.py")
 INSTALL_SECONDS, SECONDS_MAX = 600, 200
 
-pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.timeout(INSTALL_SECONDS + 250)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(INSTALL_SECONDS + 250)]
 
 
 def installed(version: str) -> Path:
@@ -65,7 +65,8 @@ def check(mq: turnabout.Turnabout, version: str, seen: dict[str, Any]) -> None:
     assert "maxOffsetsPerTrigger needs PySpark 4.2 or later" in seen["limit"]
 
 
-@pytest.mark.parametrize("version", ["4.0.5", pytest.param("4.1.4", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("version", ["4.0.5", "4.1.4"])
 def test_an_older_pyspark(version: str, tmp_path: Path) -> None:
     env = environment()
     env["PYTHONPATH"] = os.pathsep.join([str(installed(version)), str(ROOT / "src")])
