@@ -9,6 +9,7 @@ import turnabout
 from demo import shop
 
 
+@pytest.mark.slow
 def test_who_floods_who_fails_and_who_is_starved(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

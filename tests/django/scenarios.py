@@ -21,11 +21,7 @@ from django.utils import timezone
 
 from tests.django.shop import tasks
 from tests.django.shop.models import Order
-from turnabout.django.api import (
-    TaskResultDoesNotExist,
-    signals,
-    task_backends,
-)
+from turnabout.django.api import TaskResultDoesNotExist, signals, task_backends
 from turnabout.django.runner import worker_of
 
 backend = task_backends["default"]

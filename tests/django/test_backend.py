@@ -70,6 +70,7 @@ def told(
         yield scenarios(url, "psycopg2" if request.param == "psycopg2" else "psycopg")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_scenario(told: Mapping[str, str], name: str) -> None:
     assert told[name] == ""

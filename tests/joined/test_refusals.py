@@ -212,10 +212,7 @@ def test_a_role_that_may_only_produce_or_consume(pg: str) -> None:
 
 
 def test_a_conflict_of_serializable_transactions_says_repeat(pg: str) -> None:
-    with (
-        psycopg.connect(pg) as connection,
-        turnabout.connect(pg) as mq,
-    ):
+    with psycopg.connect(pg) as connection, turnabout.connect(pg) as mq:
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         mq.queue("conflict").send("x")
         (message,) = mq.queue("conflict").receive()

@@ -115,6 +115,7 @@ def test_it_is_dead_if_it_fails_alone_again_after_others_got_through(pipe, clock
     assert reader.lease(7).messages == 1
 
 
+@pytest.mark.slow
 def test_where_nothing_gets_through_nothing_dies_and_waits_grow_up_to_a_minute(pipe, clock):
     """An outage of a day, with a supervisor that starts the query again at once."""
     queue = pipe.queue(max_attempts=2)
@@ -256,7 +257,8 @@ def supervised(pipe, queues, is_poison, is_over, seconds=10):
     return starts, done
 
 
-@pytest.mark.parametrize("count", [100, 1000, 5000])
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [100, 1000])
 def test_nothing_but_the_poison_dies_and_all_else_is_done(pipe, count):
     queue, other, new = pipe.queue(max_attempts=2), pipe.queue(max_attempts=2), pipe.queue()
     sent(queue, *many("a", count * 2 // 3), channel="a")
@@ -271,6 +273,7 @@ def test_nothing_but_the_poison_dies_and_all_else_is_done(pipe, count):
     assert (counts(other).dead, counts(new).dead) == (0, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seconds", [1, 10, 120])
 def test_a_row_of_them_stops_the_stream_for_a_while_only(pipe, seconds):
     """Others are reached, though those at the head come back meanwhile."""

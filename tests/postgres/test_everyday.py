@@ -451,9 +451,10 @@ BUGS = [
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
-def test_lives_that_would_show_a_bug_are_the_same(two):
-    compare_lives(two, WAYS)
+@pytest.mark.share(2)
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way[1].__name__)
+def test_lives_that_would_show_a_bug_are_the_same(two, way):
+    compare_lives(two, [way])
 
 
 @pytest.mark.slow

@@ -139,6 +139,7 @@ def test_nothing_is_sent_by_one_that_dies_on_the_way(door):
         assert due_times(mq.queue(queue)) == {"s": [due_at]}
 
 
+@pytest.mark.slow
 @pytest.mark.real_time
 @pytest.mark.needs("sharing", "administration")
 def test_a_waiting_receiver_fires(door):

@@ -46,6 +46,7 @@ def first_verb(name: str) -> Any:
     return pytest.fail(f"{name} has no such verb")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WITH_SETS)
 def test_a_library_without_it_works_on_a_database_that_has_it(
     name: str, tree: Tree, postgres_server: Server
@@ -57,6 +58,7 @@ def test_a_library_without_it_works_on_a_database_that_has_it(
         assert before.slices[name] >= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WITH_SETS)
 def test_a_database_without_it_serves_the_core_and_tells_what_its_verbs_lack(
     name: str, tree: Tree, postgres_server: Server
@@ -81,6 +83,7 @@ def test_a_slice_s_set_is_made_for_one_revision_of_the_core() -> None:
     assert schema("pipeline", revision=7).startswith("turnabout_r7_pipeline_r")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WITH_SETS)
 def test_a_changed_function_of_it_asks_for_a_new_revision(name: str) -> None:
     (part,) = [part for part in parts() if part.name == name]

@@ -202,6 +202,7 @@ def open_and_send(url: str, count: int) -> None:
     store.close()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_many_processes_may_make_one_file_at_once(url):
     children = [spawn.Process(target=open_and_send, args=(url, 20)) for _ in range(6)]

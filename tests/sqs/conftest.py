@@ -38,7 +38,7 @@ def client_of(url: str, **keys: str) -> Any:
     return boto3.client("sqs", endpoint_url=url, region_name="eu-west-1", config=config, **keys)
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.slow)])
 def service(request: Any, tmp_path: Any, migrated_url: str) -> Iterator[Service]:
     url = migrated_url if request.param == "postgres" else f"sqlite:///{tmp_path}/app.db"
     options = replace(WIDE, auth="tokens", sqs_root=True)

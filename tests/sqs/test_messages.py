@@ -133,14 +133,15 @@ def test_what_is_visible_at_once_is_first_again(sqs: Any, url: str) -> None:
         )
 
 
+@pytest.mark.slow
 def test_a_delay_holds_a_message_back(sqs: Any, url: str) -> None:
-    sqs.send_message(QueueUrl=url, MessageBody="later", DelaySeconds=1)
+    sqs.send_message(QueueUrl=url, MessageBody="later", DelaySeconds=3)
     sqs.send_message(QueueUrl=url, MessageBody="now")
     assert [one["Body"] for one in received(sqs, url)] == ["now"]
     count = "ApproximateNumberOfMessagesDelayed"
     found = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=[count])
     assert found["Attributes"] == {count: "1"}
-    assert [one["Body"] for one in received(sqs, url, WaitTimeSeconds=5)] == ["later"]
+    assert [one["Body"] for one in received(sqs, url, WaitTimeSeconds=9)] == ["later"]
 
 
 def test_a_batch_succeeds_in_part(sqs: Any, url: str, refused: Any) -> None:

@@ -93,6 +93,7 @@ def test_tags(sqs: Any, service: Any, refused: Any) -> None:
     assert sqs.list_queue_tags(QueueUrl=url)["Tags"]["env"] == "prod"
 
 
+@pytest.mark.slow
 def test_a_purge_leaves_nothing(sqs: Any) -> None:
     url = made(sqs, "jobs", VisibilityTimeout="1")
     for delay in (0, 0, 5):

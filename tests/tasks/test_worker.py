@@ -111,6 +111,7 @@ def test_threads_of_a_queue_share_a_time_limit() -> None:
         tasks.worker()
 
 
+@pytest.mark.slow
 def test_the_command_line_runs_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "shop.py").write_text(
         textwrap.dedent("""

@@ -16,12 +16,14 @@ def blocks(page: str) -> Iterable[str]:
     return re.findall(r"```python\n(.*?)```", page, re.DOTALL)
 
 
+@pytest.mark.slow
 def test_the_page_s_tests_pass(pytester: pytest.Pytester) -> None:
     for text in blocks(PAGE.read_text(encoding="utf-8")):
         pytester.path.joinpath(text.splitlines()[0].removeprefix("# ")).write_text(text)
     pytester.runpytest_subprocess(*QUICK).assert_outcomes(passed=PASSED)
 
 
+@pytest.mark.slow
 def test_each_test_has_a_store_and_a_clock_of_its_own(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """

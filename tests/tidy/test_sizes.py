@@ -24,7 +24,7 @@ LINES_MAX = {
     "slice tasks": 1_220,
     "slice testing": 149,
     "SQL": 11_446,
-    "tests": 69_053,
+    "tests": 69_047,
 }
 SLACK = 200
 """How far below its figure a part may be before the figure has to follow."""

@@ -91,6 +91,7 @@ def test_its_bill_of_materials_names_what_it_may_need(wheel: Path, metadata: Mes
     assert bill["dependencies"][0]["dependsOn"] == refs
 
 
+@pytest.mark.slow
 def test_it_runs_where_it_is_installed(wheel: Path, tmp_path: Path) -> None:
     venv.create(tmp_path, with_pip=False)
     python = tmp_path / "bin" / "python"

@@ -157,6 +157,7 @@ def test_an_error_is_for_all_who_wait(tmp_path: Path) -> None:
     lived(tmp_path, story)
 
 
+@pytest.mark.slow
 def test_after_silence_nobody_is_told_that_there_is_nothing(tmp_path: Path) -> None:
     """One waits for long and hears nothing, as the network is gone; others come for short waits."""
 

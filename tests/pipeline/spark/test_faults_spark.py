@@ -115,21 +115,3 @@ def test_a_driver_that_was_stopped_between_commit_log_and_acknowledgement(
     pipeline.lose("commits/0")  # or just before the commit log: the same batch, sent once
     assert pipeline.run() == [0, 1]
     check(mq)
-
-
-@on_postgres
-def test_a_target_that_is_away_leaves_nothing_dead(
-    pipeline: Pipeline, mq: turnabout.Turnabout
-) -> None:
-    def fail(batches: Iterator[Any]) -> Iterator[Any]:
-        yield from batches
-        raise OSError("the target is away")
-
-    for _ in range(3):
-        with pytest.raises(StreamingQueryException, match="the target is away"):
-            pipeline.run(fail, maxBatchFailures=1)
-    pipeline.run()
-    stats = mq.queue("orders").stats()
-    # One was set aside, and is back by now or not.
-    assert (stats.done + stats.scheduled, stats.ready, stats.dead) == (ORDERS, 0, 0)
-    assert stats.done >= ORDERS - 1

@@ -23,7 +23,7 @@ from turnabout.pipeline import verbs as p
 from turnabout.pipeline.spark import lease
 from turnabout.words.errors import Forbidden, QueueNotFound, UsageError
 
-pytestmark = on_postgres
+pytestmark = [on_postgres, pytest.mark.slow]
 
 Made = Any
 

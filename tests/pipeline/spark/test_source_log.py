@@ -326,6 +326,7 @@ def days(mq: turnabout.Turnabout, place: str) -> Iterator[psycopg.Connection[Any
 
 
 @on_postgres
+@pytest.mark.slow
 @pytest.mark.parametrize("parts", [1, 2, 3, 8, 1_000])
 def test_history_is_read_by_block(place, days, parts):
     reader = source(place, mode="history", numPartitions=parts).reader(struct(IDS))
