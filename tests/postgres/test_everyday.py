@@ -496,4 +496,4 @@ def test_a_lease_that_goes_on_being_plain_is_noticed(migrated_url, text, bug):
         planted(migrated_url, Bug("a lease", [], where, bug)),
         pytest.raises(AssertionError),
     ):
-        test_lives_that_would_show_a_bug_are_the_same(two)
+        compare_lives(two, WAYS)
