@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib.util
 import io
 import os
@@ -20,6 +21,7 @@ import sqlite3
 import sys
 import textwrap
 import tomllib
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -229,6 +231,9 @@ def opened(page: Path, folder: Path, change: Callable[[str], str] = str) -> Iter
                 type(value).__module__.startswith("turnabout.tasks.") and hasattr(value, "close")
             ):
                 value.close()
+        run.names.clear()
+        with warnings.catch_warnings(action="ignore", category=ResourceWarning):
+            gc.collect()  # pages close less than programs do
         os.chdir(here)
         if url is not None:
             os.environ["TURNABOUT_URL"] = url

@@ -91,11 +91,7 @@ def test_many_who_wait_cost_one_request(counted: tuple[Server, Counter[str]]) ->
 def test_an_end_wakes_no_receiver() -> None:
     got: list[int] = []
     # (SQLite tells no kinds of change apart.)
-    with (
-        migrated() as url,
-        counting(url) as (server, asked),
-        turnabout.connect(server.url) as mq,
-    ):
+    with migrated() as url, counting(url) as (server, asked), turnabout.connect(server.url) as mq:
         queue = mq.queue("q")
         queue.create()
         sent = queue.send("a")

@@ -103,10 +103,7 @@ DAYS = st.builds(
 @pytest.mark.share(3)
 @pytest.mark.parametrize("zone", ZONES)
 @given(
-    FIELDS | DAYS,
-    st.data(),
-    st.sampled_from(["after", "skip"]),
-    st.sampled_from(["first", "both"]),
+    FIELDS | DAYS, st.data(), st.sampled_from(["after", "skip"]), st.sampled_from(["first", "both"])
 )
 @settings(max_examples=30, deadline=None)
 def test_around_a_change_of_clocks(zone, fields, data, gap, fold):

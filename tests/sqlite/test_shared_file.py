@@ -106,6 +106,7 @@ def test_not_one_send_is_told_as_sent_to_a_file_without_a_name(tmp_path, monkeyp
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="it is read there")
+@pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning")
 def test_a_handle_that_is_dropped_leaves_nothing_open(tmp_path):
     def opened() -> list[str]:
         links = [str(one.readlink()) for one in Path("/proc/self/fd").glob("*") if one.is_symlink()]
