@@ -234,6 +234,7 @@ def test_a_database_is_read_without_spark(tmp_path: Path, monkeypatch: pytest.Mo
     ]
     some = report(url, queues=["mail"], namespace="acme", out=tmp_path / "some")
     assert [(one.name, one.messages) for one in some.queues] == [("acme/mail", 3)]
+    assert report(url, until=0, out=tmp_path / "none").messages == 0
     none = report(url, since=1, until=2, out=tmp_path / "none")
     assert (none.messages, none.sentences) == (0, ("No message ended in this time.",))
     assert tables_in(tmp_path / "none")["hours"] == []

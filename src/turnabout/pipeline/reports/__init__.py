@@ -22,7 +22,6 @@ from turnabout.pipeline.reports.facts import Progress, ReportScope, gather, keep
 from turnabout.pipeline.results import QueueReport, Reported, Times
 from turnabout.pipeline.spark.access import Access
 from turnabout.words.errors import UsageError
-from turnabout.words.limits import FOREVER_MS
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -109,7 +108,8 @@ def _opened(
     spark: SparkSession | None, access: Access, scope: ReportScope
 ) -> Generator[ReportEngine]:
     """The engine, with the table `narrow`."""
-    narrow = sql("narrow", since=scope.since or 0, until=scope.until or FOREVER_MS)
+    since, until = scope.bounds
+    narrow = sql("narrow", since=since, until=until)
     if spark is None:
         with engines.duckdb() as local:
             if scope.lake is None:
@@ -160,7 +160,7 @@ def _history(access: Access, scope: ReportScope) -> Any:
     queues = tuple(access.stored(queue) for queue in scope.queues) or None
     for queue in scope.queues:
         access.allow("history", queue)
-    since, until = scope.since or 0, scope.until or FOREVER_MS
+    since, until = scope.bounds
     where = [Condition("finished_at", ">=", since), Condition("finished_at", "<", until)]
     names = Names(access.namespace, queues, None, access.globs("history"))
     return rows.read(access, "log_rows", COLUMNS, where, names=names)

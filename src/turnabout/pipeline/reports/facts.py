@@ -17,6 +17,7 @@ from turnabout.pipeline.reports.engines import ReportEngine, rows, sql
 from turnabout.pipeline.reports.units import HOUR
 from turnabout.words.errors import UsageError
 from turnabout.words.fairness import STARVED_BELOW
+from turnabout.words.limits import FOREVER_MS
 
 Row = Mapping[str, Any]
 Name = tuple[str, str]
@@ -52,6 +53,11 @@ class ReportScope:
     def __post_init__(self) -> None:
         if self.since is not None and self.until is not None and self.since >= self.until:
             raise UsageError("since has to be before until")
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """The instants between which messages finished: from the first on, and before the last."""
+        return self.since or 0, FOREVER_MS if self.until is None else self.until
 
     @property
     def filter(self) -> Filter:

@@ -95,11 +95,9 @@ def _measures(row: Row) -> list[str]:
     return [*map(_show.count, counts), *durations]
 
 
-def _share(ratio: float | None) -> str:
+def _share(ratio: float) -> str:
     """A share of what is fair, with a bar whose colours say how it stands."""
     bar = Markup('<meter max="1" low="{}" high="{}" optimum="1" value="{:.3f}"></meter> {}')
-    if ratio is None:
-        return units.share(ratio)
     return bar.format(STARVED_BELOW, summary.FAIR_FROM, ratio, units.share(ratio))
 
 
@@ -139,7 +137,7 @@ def _tables(found: ReportFacts) -> Iterator[Table]:
 
 
 def _whose(row: Row) -> tuple[str, str]:
-    return summary.channel_name(row["channel"]), summary.queue_name(row)
+    return _show.channel(row["channel"]), summary.queue_name(row)
 
 
 def _shares(row: Row) -> Iterator[str]:

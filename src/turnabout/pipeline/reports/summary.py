@@ -56,11 +56,6 @@ def queue_name(row: Row) -> str:
     return f"{row['namespace']}/{row['queue']}" if row["namespace"] else str(row["queue"])
 
 
-def channel_name(name: str) -> str:
-    """A channel as people see it; the default one has no name."""
-    return name or _show.DEFAULT_CHANNEL
-
-
 def _ended(found: ReportFacts) -> str:
     total = found.total
     parts = [
@@ -121,7 +116,7 @@ def _longest(run: Sequence[Row]) -> int:
 def _starved(found: ReportFacts) -> Iterator[str]:
     if found.starved:
         times = [
-            f"{channel_name(row['channel'])} of {queue_name(row)}, "
+            f"{_show.channel(row['channel'])} of {queue_name(row)}, "
             f"{_when(found, row['first_ms'], row['until_ms'])} "
             f"({units.share(row['got'] / row['fair'])} of its fair share)"
             for row in found.starved[:NAMED]
@@ -138,7 +133,7 @@ def _starved(found: ReportFacts) -> Iterator[str]:
         yield (
             f"Channels were served {word}: the least that one got is "
             f"{units.share(least['ratio'])} of its fair share "
-            f"({channel_name(least['channel'])} of {queue_name(least)})."
+            f"({_show.channel(least['channel'])} of {queue_name(least)})."
         )
     elif found.channel_count > 1:
         yield "No channel had to wait for others for long enough to compare their shares."
