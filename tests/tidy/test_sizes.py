@@ -18,7 +18,7 @@ LINES_MAX = {
     "slice django": 1_096,
     "slice move": 1_115,
     "slice otel": 515,
-    "slice pipeline": 10_082,
+    "slice pipeline": 10_081,
     "slice server": 8_272,
     "slice sqs": 1_999,
     "slice tasks": 1_220,
