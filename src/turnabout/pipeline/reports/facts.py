@@ -57,7 +57,7 @@ class ReportScope:
     @property
     def bounds(self) -> tuple[int, int]:
         """The instants between which messages finished: from the first on, and before the last."""
-        return self.since or 0, FOREVER_MS if self.until is None else self.until
+        return int(self.since or 0), FOREVER_MS if self.until is None else int(self.until)
 
     @property
     def filter(self) -> Filter:
