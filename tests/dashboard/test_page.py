@@ -17,6 +17,7 @@ import pytest
 
 from tests.dashboard.conftest import Site
 from tests.support.ports import free_port
+from tests.support.until import until
 from turnabout.dashboard.pages import Views
 from turnabout.dashboard.routes import Dashboard
 
@@ -33,6 +34,10 @@ pytestmark = [
     pytest.mark.skipif(DRIVER is None, reason="chromedriver is not installed: Debian's "
                        "chromium-driver; no package index has it"),
 ]  # fmt: skip
+
+
+class StaleElement(Exception):
+    """What was found is no longer in the page."""
 
 
 class Browser:
@@ -52,6 +57,8 @@ class Browser:
 
     def _ask(self, method: str, path: str, body: Any = None) -> Any:
         answer = self._client.request(method, path, json=body if method == "POST" else None)
+        if "stale element reference" in answer.text:
+            raise StaleElement
         assert answer.status_code == 200, answer.text
         return answer.json()["value"]
 
@@ -69,28 +76,27 @@ class Browser:
         return self._ask("POST", f"{self._place}/execute/async", {"script": text, "args": []})
 
     def until(self, text: str) -> None:
-        """Wait until the page says that."""
-        for _ in range(100):
-            if self.run("document.body.innerText.includes(arguments[0])", text):
-                return
-            self.later("new Promise(done => setTimeout(done, 50))")
-        raise AssertionError(f"never came: {text}; {self.run('document.body.innerText')}")
+        """Wait here until the page says that: a promise ends with its page, and is never kept."""
+        page = "document.body?.innerText ?? ''"  # none while it is loaded
+        until(lambda: text in self.run(page), lambda: f"never came: {text}; {self.run(page)}")
 
-    def _found(self, by: str, what: str) -> str:
-        return self._ask("POST", f"{self._place}/element", {"using": by, "value": what})[ELEMENT]
+    def _act(self, by: str, what: str, act: str, **body: str) -> None:
+        """Find and act, again where what changes was put in its place in between."""
+        for _ in range(9):
+            with contextlib.suppress(StaleElement):
+                found = self._ask("POST", f"{self._place}/element", {"using": by, "value": what})
+                return self._ask("POST", f"{self._place}/element/{found[ELEMENT]}/{act}", body)
+        raise AssertionError(f"never still: {what}")
 
     def click(self, text: str, kind: str = "*[self::a or self::button or self::summary]") -> None:
         """Click what has that text, as a person would: it must be in sight."""
-        found = self._found("xpath", f"//{kind}[contains(normalize-space(.), '{text}')]")
-        self._ask("POST", f"{self._place}/element/{found}/click", {})
+        self._act("xpath", f"//{kind}[contains(normalize-space(.), '{text}')]", "click")
 
     def tick(self, selector: str) -> None:
-        found = self._found("css selector", selector)
-        self._ask("POST", f"{self._place}/element/{found}/click", {})
+        self._act("css selector", selector, "click")
 
     def type(self, selector: str, text: str) -> None:
-        found = self._found("css selector", selector)
-        self._ask("POST", f"{self._place}/element/{found}/value", {"text": text})
+        self._act("css selector", selector, "value", text=text)
 
     def resize(self, width: int, height: int) -> None:
         size = {"width": width, "height": height}

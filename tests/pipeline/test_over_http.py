@@ -29,10 +29,7 @@ def test_no_door_carries_a_pipeline(namespace: str) -> None:
 @pytest.mark.parametrize("verb", [p.LogLook(), p.SubscriptionRelease("s")])
 def test_the_client_asks_no_server(tmp_path: Path, verb: v.Verb) -> None:
     refused = pytest.raises(turnabout.UsageError, match="on the database itself, not on a server")
-    with (
-        served(f"sqlite:///{tmp_path}/app.db") as server,
-        turnabout.connect(server.url) as mq,
-    ):
+    with served(f"sqlite:///{tmp_path}/app.db") as server, turnabout.connect(server.url) as mq:
         with refused:
             mq.store.run(verb)
         with refused:

@@ -191,8 +191,7 @@ def test_names_of_what_is_leased_are_split_as_well(pipe):
 
 def dead(pipe, queue):
     return pipe.select(
-        "select * from dead_rows where namespace = '' and queue = ? order by message_id",
-        queue.name,
+        "select * from dead_rows where namespace = '' and queue = ? order by message_id", queue.name
     )
 
 

@@ -185,17 +185,15 @@ FAULTS: dict[str, list[Callable[[Tale], None]]] = {
         *(receive(6, 1, "open"), ack(6, 1)),
         *(receive(8, 1, "open", value="v6"), ack(8, 1)),
     ],
-    "P5 two leases": [
-        *(send(6, "open"), receive(6, 1, "open"), receive(6, 2, "open"), ack(6, 2)),
-    ],
+    "P5 two leases": [*(send(6, "open"), receive(6, 1, "open"), receive(6, 2, "open"), ack(6, 2))],
     "P5 a receipt twice": [
-        *(send(6, "open"), receive(6, 1, "open"), later(1), receive(6, 1, "open"), ack(6, 1)),
+        *(send(6, "open"), receive(6, 1, "open"), later(1), receive(6, 1, "open"), ack(6, 1))
     ],
     "P6 no fence": [
-        *(send(6, "open"), receive(6, 1, "open"), later(1), receive(6, 2, "open"), ack(6, 1)),
+        *(send(6, "open"), receive(6, 1, "open"), later(1), receive(6, 2, "open"), ack(6, 1))
     ],
     "P7 after its end": [
-        *(send(6, "open"), receive(6, 1, "open"), ack(6, 1), receive(6, 2, "open")),
+        *(send(6, "open"), receive(6, 1, "open"), ack(6, 1), receive(6, 2, "open"))
     ],
     "P8 early": [send(6, "open", delay=10**6), receive(6, 1, "open"), ack(6, 1)],
     "P9 two at a time": [

@@ -236,9 +236,7 @@ async def test_when_the_server_closes_nobody_waits_any_more(yard: Yard) -> None:
 
 
 @in_a_yard
-async def test_every_queue_is_maintained_in_turn_though_nobody_receives(
-    yard: Yard,
-) -> None:
+async def test_every_queue_is_maintained_in_turn_though_nobody_receives(yard: Yard) -> None:
     for name in "abc":
         await yard.store.run(v.QueueCreate(name, QueueSettings()))
     for _ in range(12):

@@ -61,10 +61,7 @@ def test_whoever_waits_as_told_is_let_in():
 
 
 @pytest.mark.slow
-@given(
-    st.integers(1, 50),
-    st.lists(st.floats(0, 0.5, allow_nan=False), max_size=200),
-)
+@given(st.integers(1, 50), st.lists(st.floats(0, 0.5, allow_nan=False), max_size=200))
 def test_no_span_has_more_than_its_rate_and_a_burst(per_second, pauses):
     bucket, now, let_in = Bucket(per_second, 0.0), 0.0, []
     for pause in pauses:
