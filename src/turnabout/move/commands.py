@@ -31,8 +31,8 @@ QUEUES: _show.Columns = (
 def move(app: App, source: str, target: str | None, dry_run: bool, abort: bool) -> None:
     """Move all queues from an SQLite file to PostgreSQL.
 
-    SOURCE is the file, whose queues move with all that is in them to the database TARGET. TARGET is
-    the database of --url or TURNABOUT_URL, unless it is named. It has to be migrated.
+    SOURCE is the file's URL, sqlite:///app.db: its queues move with all that is in them to the
+    database TARGET, that of --url or TURNABOUT_URL unless it is named. It has to be migrated.
 
     Nobody can write to the file meanwhile: senders and workers wait, and get an error that says
     why and can be repeated. When all is copied, programs that open the file are told where its

@@ -132,7 +132,7 @@ class Server:
             self.certificate = Certificate(options, options.tls_cert)
             context.lifecycle.background.append(self.certificate.keep_renewed)
         self._listener = listener
-        self._until = until
+        self._until = until or asyncio.Event()
         self._reaper = ConnectionReaper(app, options, context.counts)
         context.connections = lambda: len(self._reaper.connections)
         self._signal: int | None = None
@@ -160,11 +160,10 @@ class Server:
                 await self._shut_down(listening)
 
     async def _told_to_end(self) -> None:
-        # Not an event of the loop's: the handler of a signal must not touch the loop.
-        while self._first_signal_at is None:
-            if self._until is not None and self._until.is_set():
-                return
-            await asyncio.sleep(SIGNAL_SECONDS)
+        # A signal sets no event: its handler must not touch the loop.
+        while self._first_signal_at is None and not self._until.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._until.wait(), SIGNAL_SECONDS)
 
     async def _serve_as_lame_duck(self) -> None:
         """Report not ready, and go on until load balancers have seen it."""
