@@ -101,7 +101,7 @@ class Operator(Actor):
             ),
             "queue": ([None, 4, 9], lambda most: busy.update(queue_max_concurrency=most)),
             "events": (["off", "all"], lambda value: busy.update(events=value)),
-            "history": ([0, 3600], lambda seconds: self._keep(busy, seconds)),
+            "history": ([0, 3600, 3600], lambda seconds: self._keep(busy, seconds)),
         }
         for name in CHANNELS:
             limit = busy.channel(name).set_policy
@@ -110,7 +110,7 @@ class Operator(Actor):
                 lambda most, limit=limit: limit(Policy(max_concurrency=most)),
             )
         while not self.stopped:
-            what = self.dice.choice([*acts, "paused", "deleted"])
+            what = self.dice.choice([*acts, "history", "paused", "deleted"])
             if what == "paused":
                 self.set(what, True, busy.pause)
                 time.sleep(self.dice.uniform(0, 0.05))

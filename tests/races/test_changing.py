@@ -25,7 +25,7 @@ SERVER = {"synchronous_commit": "on", "full_page_writes": "on"}
 AT_LEAST = {
     "accepted": 100,
     "changes": 20,
-    "limit met": 20,
+    "limit met": 10,
     "kept in history": 10,
     "stale receipts, another lease live": 1,
 }

@@ -21,6 +21,8 @@ SOURCE = Path(__file__).parents[2] / "src"
 SECONDS_MAX = 480
 SETTINGS = {
     "spark.driver.memory": "1g",
+    # No session lives long enough to win back what the best code costs to make.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
     "spark.sql.shuffle.partitions": "2",
     "spark.default.parallelism": "2",
     # To compile a plan takes longer than to walk it over a hundred rows.
