@@ -70,6 +70,8 @@ def test_a_report_is_of_one_thing_and_of_some_time() -> None:
         report("sqlite:///a.db", lake="lake")
     with pytest.raises(UsageError, match="before until"):
         report("sqlite:///a.db", since=5, until=5)
+    with pytest.raises(UsageError, match="since is an int, not str"):
+        report("sqlite:///a.db", since="yesterday")
     with pytest.raises(UsageError, match="belongs to a database"):
         report(lake="lake", token="t")
     with pytest.raises(UsageError, match="above 0"):

@@ -17,7 +17,7 @@ from turnabout.pipeline.reports.engines import ReportEngine, rows, sql
 from turnabout.pipeline.reports.units import HOUR
 from turnabout.words.errors import UsageError
 from turnabout.words.fairness import STARVED_BELOW
-from turnabout.words.limits import FOREVER_MS
+from turnabout.words.limits import FOREVER_MS, optional_whole
 
 Row = Mapping[str, Any]
 Name = tuple[str, str]
@@ -51,13 +51,15 @@ class ReportScope:
     storage: Mapping[str, str] | None = None
 
     def __post_init__(self) -> None:
+        for name in ("since", "until"):
+            optional_whole(getattr(self, name), name, 0, FOREVER_MS)
         if self.since is not None and self.until is not None and self.since >= self.until:
             raise UsageError("since has to be before until")
 
     @property
     def bounds(self) -> tuple[int, int]:
         """The instants between which messages finished: from the first on, and before the last."""
-        return int(self.since or 0), FOREVER_MS if self.until is None else int(self.until)
+        return self.since or 0, FOREVER_MS if self.until is None else self.until
 
     @property
     def filter(self) -> Filter:
@@ -112,21 +114,16 @@ def keep(engine: ReportEngine, scope: ReportScope, progress: Progress) -> Kept:
     """Keep the tables `hours`, `failures` and `fairness`, from `narrow`."""
     text = "select count(*) as n, min(ended_ms) as first, max(ended_ms) as last from narrow"
     bounds = rows(engine, text)[0]
-    last = bounds["last"] or 0
-    first = scope.since or bounds["first"] or 0
-    until = scope.until or last + 1
+    begin, end = bounds["first"] or 0, (bounds["last"] or 0) + 1
     progress(bounds["n"], 0.3)
-    begin, end = bounds["first"] or 0, last + 1
     parts = engine.slices(bounds["n"])
     length = max(-(-(end - begin) // parts // HOUR) * HOUR + HOUR, HOUR)
     edges = [begin // HOUR * HOUR + n * length for n in range(parts + 1)]
-    texts = [
-        sql("hours", first=first, until=until, begin=left, end=right)
-        for left, right in pairwise(edges)
-    ]
+    words = {"first": scope.since or begin, "until": scope.until or end}
+    texts = [sql("hours", begin=left, end=right, **words) for left, right in pairwise(edges)]
     engine.keep("hours", texts)
     progress(bounds["n"], 0.5)
-    kept = Kept(bounds["n"], max(first, begin), min(until, end), progress)
+    kept = Kept(bounds["n"], begin, end, progress)
     engine.keep("failures", [sql("failures")])
     engine.keep("fairness", [sql("fairness", step=kept.fair_ms)])
     progress(bounds["n"], 0.7)
