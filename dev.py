@@ -153,7 +153,7 @@ def test_command(more: list[str]) -> list[str]:
     more = [word for word in more if word not in MARKS]
     if not more:
         # More than there are cores: many tests wait for a process or a clock.
-        words += ["-n", str(min((os.cpu_count() or 1) + 3, 6)), "--dist", "worksteal"]
+        words += ["-n", str(min((os.cpu_count() or 1) + 2, 6)), "--dist", "worksteal"]
     return [*words, *more]
 
 

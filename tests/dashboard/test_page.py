@@ -4,7 +4,6 @@ Chromium comes from Debian; where it cannot be had, the tests without a browser 
 """
 
 import asyncio
-import base64
 import contextlib
 import importlib.resources
 import shutil
@@ -104,9 +103,6 @@ class Browser:
 
     def log(self) -> list[dict[str, Any]]:
         return self._ask("POST", f"{self._place}/se/log", {"type": "browser"})
-
-    def picture(self) -> bytes:
-        return base64.b64decode(self._ask("GET", f"{self._place}/screenshot"))
 
     def close(self) -> None:
         self._ask("DELETE", self._place)
@@ -251,4 +247,3 @@ def test_axe_finds_nothing_and_no_page_scrolls_sideways(
         assert found == [], path
         wide = browser.run("document.documentElement.scrollWidth - window.innerWidth")
         assert wide <= 0, path
-        assert browser.picture().startswith(b"\x89PNG")
