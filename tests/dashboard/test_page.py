@@ -36,7 +36,7 @@ pytestmark = [
 
 
 class StaleElement(Exception):
-    """What was found is no longer in the page."""
+    """The element is no longer in the page."""
 
 
 class Browser:

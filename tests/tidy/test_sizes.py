@@ -18,13 +18,13 @@ LINES_MAX = {
     "slice django": 1_096,
     "slice move": 1_115,
     "slice otel": 515,
-    "slice pipeline": 10_081,
-    "slice server": 8_272,
+    "slice pipeline": 10_078,
+    "slice server": 8_271,
     "slice sqs": 1_999,
     "slice tasks": 1_220,
     "slice testing": 149,
     "SQL": 11_446,
-    "tests": 69_047,
+    "tests": 69_041,
 }
 SLACK = 200
 """How far below its figure a part may be before the figure has to follow."""
